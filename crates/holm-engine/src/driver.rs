@@ -45,9 +45,9 @@ pub struct ProgressEvent {
     pub total: u64,
 }
 
-/// What a driver saw of a workspace.
+/// What a driver sees of a workspace.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct Observation {
     pub observed: Observed,
     /// What is in force, when it runs.
     pub isolation: Option<Isolation>,
@@ -78,9 +78,9 @@ pub struct Carried {
     pub bytes_out: u64,
 }
 
-/// What is to be renamed away, so that nobody finds it any more, and then deleted.
+/// What a driver renames away, so that no other operation finds it, and then deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condemn {
+pub enum Discard {
     /// A workspace's files in the trash.
     Workspace(WorkspaceId),
     Base(BaseKey),
@@ -100,9 +100,9 @@ pub struct Leftover {
     pub shown: String,
 }
 
-/// What was renamed away, by the name it has now; of a workspace that is its id.
+/// Files that were renamed away, by the name they have now. The name of a workspace is its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condemned(String);
+pub struct Discarded(String);
 
 /// What the records know.
 #[derive(Clone, Debug, Default)]
@@ -201,7 +201,7 @@ pub trait Driver: Running {
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
 
     /// Looks, changes nothing.
-    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault>;
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault>;
 
     /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
     async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault>;
@@ -227,20 +227,20 @@ pub trait Driver: Running {
     /// The processor time and memory of each workspace; `None` of one that does not run.
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault>;
 
-    /// Throws away a workspace that was never acknowledged to anybody.
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
+    /// Removes a workspace that was never acknowledged to a user.
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
 
     /// Looks for what could go. Nothing is being made or started meanwhile.
     async fn survey(&self, known: Known) -> Result<Survey, Fault>;
 
     /// Renames something away, in one step; `None` when it is not there.
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault>;
+    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault>;
 
-    /// Everything that was condemned and not deleted yet.
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault>;
+    /// Everything that was discarded and is not deleted yet.
+    async fn discarded(&self) -> Result<Vec<Discarded>, Fault>;
 
-    /// Deletes what was condemned; says how many bytes the disk got back.
-    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault>;
+    /// Deletes files that were discarded; returns how many bytes the disk got back.
+    async fn delete(&self, discarded: Discarded, progress: Progress) -> Result<u64, Fault>;
 }
 
 /// What can be asked of the processes of a workspace, and of what they left behind.
@@ -364,9 +364,9 @@ impl Drivers {
     }
 }
 
-// === impl Condemned ===
+// === impl Discarded ===
 
-impl Condemned {
+impl Discarded {
     pub fn new(name: String) -> Self {
         Self(name)
     }

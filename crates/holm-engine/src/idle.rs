@@ -5,7 +5,7 @@
 //! for `show`.
 
 use crate::converge::Goal;
-use crate::driver::Sighting;
+use crate::driver::Observation;
 use crate::engine::{Engine, Inner};
 use crate::gc::since_epoch;
 use crate::remove::Losing;
@@ -103,7 +103,7 @@ impl Inner {
     }
 
     /// How a workspace is used, as far as it was looked at.
-    fn usage(&self, record: &WorkspaceRecord, sighting: Option<&Sighting>) -> Usage {
+    fn usage(&self, record: &WorkspaceRecord, observation: Option<&Observation>) -> Usage {
         let noted = self
             .uses
             .locked()
@@ -112,8 +112,9 @@ impl Inner {
         let last_used = noted.map_or(record.last_used_at, |noted| noted.max(record.last_used_at));
         Usage {
             last_used: since_epoch(last_used),
-            running: sighting.map_or(0, |sighting| sighting.commands),
-            is_running: sighting.is_none_or(|sighting| sighting.observed.keeper != Keeper::Absent),
+            running: observation.map_or(0, |observation| observation.commands),
+            is_running: observation
+                .is_none_or(|observation| observation.observed.keeper != Keeper::Absent),
         }
     }
 
@@ -127,8 +128,8 @@ impl Inner {
         let Ok(record) = self.live(id).await else {
             return Ok(None);
         };
-        let sighting = self.observe(&record.spec).await?;
-        let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
+        let observation = self.observe(&record.spec).await?;
+        let (now, usage) = (since_epoch(at), self.usage(&record, Some(&observation)));
         let mut action = idle(now, usage, limits);
         if action == IdleAction::Remove && self.was_examined(id, at) {
             // Its work stands in the way of its removal, not of its being stopped.

@@ -40,28 +40,21 @@ pub(crate) struct Question {
     pub what: &'static str,
     pub argv: Vec<Vec<u8>>,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Has to fit the window of `exec`.
+    pub input: Vec<u8>,
     pub masking: Masking,
 }
 
-/// As [`ask_fed`], without input.
+/// Runs the program to its end. `on_stdout` is called with each piece of stdout and keeps what it
+/// wants of it.
 pub(crate) async fn ask(
     driver: &dyn Driver,
     id: &WorkspaceId,
-    question: Question,
-    heard: impl FnMut(&[u8], &mut Vec<u8>),
-) -> Result<Answer, Fault> {
-    ask_fed(driver, id, question, Vec::new(), heard).await
-}
-
-/// Runs it to its end, with input that fits the window of `exec`. `heard` sees stdout as it comes and keeps what it wants of it.
-pub(crate) async fn ask_fed(
-    driver: &dyn Driver,
-    id: &WorkspaceId,
-    question: Question,
-    input: Vec<u8>,
-    mut heard: impl FnMut(&[u8], &mut Vec<u8>),
+    mut question: Question,
+    mut on_stdout: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
     let (what, patience) = (question.what, quiet() + GRACE);
+    let input = std::mem::take(&mut question.input);
     let mut stream = driver.exec(id, question.request()).await?;
     // A program that has ended already does not need its input, nor the end of it.
     if !input.is_empty() {
@@ -80,7 +73,7 @@ pub(crate) async fn ask_fed(
         };
         match output {
             ExecOutput::Stdout(bytes) => {
-                heard(&bytes, &mut stdout);
+                on_stdout(&bytes, &mut stdout);
                 if stdout.len() > MOST_OUTPUT {
                     // It may have ended just now; then there is nobody to hang up on.
                     let _ = stream.input.try_send(ExecInput::Hangup);

@@ -7,7 +7,7 @@ use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
 use crate::run::RunChange;
 use crate::spec::WorkspaceSpec;
-use crate::work::{Change, Depth, object_id};
+use crate::work::{Capture, Change, object_id};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
 
@@ -36,8 +36,7 @@ impl Engine {
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
     ) -> Result<String, Fault> {
-        let how = (None, Depth::Tree);
-        let captured = self.capture_running(id, spec, how, Progress::default());
+        let captured = self.capture_running(id, spec, Capture::TREE, Progress::default());
         let tree = captured.await?.tree;
         tree.ok_or_else(|| failed("write-tree", "no tree"))
     }
@@ -135,6 +134,7 @@ impl Engine {
             what: "cat-file",
             argv: argv.collect(),
             env: Vec::new(),
+            input: Vec::new(),
             // It is written down, and git says how many bytes follow.
             masking: Masking::Bytes,
         };

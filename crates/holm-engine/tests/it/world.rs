@@ -14,8 +14,8 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::driver::{
-    BroughtTree, Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
-    Running, SiblingTree, Sighting, Survey, Tip, ToldPort,
+    BroughtTree, Discard, Discarded, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
+    Running, SiblingTree, Observation, Survey, Tip, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -67,19 +67,19 @@ pub struct State {
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
     /// What was renamed away and not deleted yet.
-    pub condemned: Vec<String>,
-    pub reaps_fail: bool,
+    pub discarded: Vec<String>,
+    pub deletions_fail: bool,
     /// What is under way inside.
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
     /// What was asked of services.
     pub wishes: Vec<(String, String, Wish)>,
     pub applied: Vec<Action>,
-    pub discarded: usize,
+    pub undone: usize,
     /// How often the machine was started anew.
     pub has_rebooted: bool,
     pub trouble: Option<(Action, When, Wrong)>,
-    pub discards_fail: bool,
+    pub undos_fail: bool,
     /// What git says inside, by subcommand: output and exit code.
     pub git: HashMap<String, (Vec<u8>, u8)>,
     pub git_hangs: bool,
@@ -152,13 +152,13 @@ impl Driver for FakeDriver {
         DriverName::Linux
     }
 
-    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
         tokio::task::yield_now().await;
         Ok(self.0.with(|state| {
             let keeper = state.keepers.get(&spec.id).copied();
             let keeper = keeper.unwrap_or(Keeper::Absent);
             let base = (spec.project_id.clone(), spec.code.commit.clone());
-            Sighting {
+            Observation {
                 carried: None,
                 tip: Tip::default(),
                 observed: Observed {
@@ -303,12 +303,12 @@ impl Driver for FakeDriver {
         Ok(ids.iter().map(|_| None).collect())
     }
 
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         self.0.with(|state| {
-            if state.discards_fail {
+            if state.undos_fail {
                 return Err(Fault::new(Code::Internal, "made to fail", "none"));
             }
-            state.discarded += 1;
+            state.undone += 1;
             state.keepers.remove(&spec.id);
             state.files.remove(&spec.id);
             Ok(())
@@ -334,40 +334,40 @@ impl Driver for FakeDriver {
         })
     }
 
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault> {
         Ok(self.0.with(|state| {
             let name = match what {
-                Condemn::Workspace(id) => {
+                Discard::Workspace(id) => {
                     state.trash.remove(id.as_str())?;
                     id.to_string()
                 }
-                Condemn::Base(base) => {
+                Discard::Base(base) => {
                     assert!(state.bases.remove(&(base.project.clone(), base.commit)));
                     format!("base-{}", base.project)
                 }
-                Condemn::Layer(layer) => {
+                Discard::Layer(layer) => {
                     assert!(state.layers.remove(&layer));
                     format!("layer-{}", layer.key)
                 }
-                Condemn::Project(id) => format!("project-{id}"),
-                Condemn::Leftover(leftover) => leftover.name,
+                Discard::Project(id) => format!("project-{id}"),
+                Discard::Leftover(leftover) => leftover.name,
             };
-            state.condemned.push(name.clone());
-            Some(Condemned::new(name))
+            state.discarded.push(name.clone());
+            Some(Discarded::new(name))
         }))
     }
 
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
-        let names = self.0.with(|state| state.condemned.clone());
-        Ok(names.into_iter().map(Condemned::new).collect())
+    async fn discarded(&self) -> Result<Vec<Discarded>, Fault> {
+        let names = self.0.with(|state| state.discarded.clone());
+        Ok(names.into_iter().map(Discarded::new).collect())
     }
 
-    async fn reap(&self, condemned: Condemned, _: Progress) -> Result<u64, Fault> {
+    async fn delete(&self, discarded: Discarded, _: Progress) -> Result<u64, Fault> {
         self.0.with(|state| {
-            if state.reaps_fail {
+            if state.deletions_fail {
                 return Err(Fault::new(Code::ReadOnly, "made to fail", "none"));
             }
-            state.condemned.retain(|name| name != condemned.name());
+            state.discarded.retain(|name| name != discarded.name());
             Ok(10)
         })
     }

@@ -11,7 +11,7 @@ use crate::sys::lock;
 use crate::wire::{Answer, Incarnation, LastRun, Op, Status};
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::driver::{Ended, Sighting};
+use holm_engine::driver::{Ended, Observation};
 use holm_engine::spec::WorkspaceSpec;
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSES: usize = 50;
 
-pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
     let base = if base::is_present(layout, &project_id(spec)?, spec) {
@@ -43,7 +43,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     if keeper == Keeper::Running && status.as_ref().is_some_and(|it| is_outdated(it, spec)) {
         keeper = Keeper::Outdated;
     }
-    Ok(Sighting {
+    Ok(Observation {
         observed: Observed {
             base,
             files,
