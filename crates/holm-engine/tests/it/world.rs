@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::disk::DiskUsage;
+use holm_core::disk::{DiskUsage, WorkspaceUsage};
 use holm_core::doctor::Check;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
@@ -13,9 +13,10 @@ use holm_core::service::Wish;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, RunId, WorkspaceId};
 use holm_engine::clock::Clock;
+use holm_engine::conformance;
 use holm_engine::driver::{
-    BroughtTree, Discard, Discarded, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
-    Running, SiblingTree, Observation, Survey, Tip, ToldPort,
+    BroughtTree, Discard, Discarded, Driver, Drivers, Ended, Journaled, Known, Measure,
+    Observation, Progress, Running, SiblingTree, Survey, Tip, ToldPort,
 };
 use holm_engine::exec::{ExecOutput, ExecRequest, ExecStream, Resume};
 use holm_engine::run::{RunOrder, RunSeen};
@@ -23,10 +24,7 @@ use holm_engine::service::Services;
 use holm_engine::session::{
     Ask, Attach, AttachStream, SessionNotices, SessionStatus, Told as SessionTold,
 };
-use holm_engine::spec::{
-    Brought, Code as CodeSpec, Egress, Environment, Layers, Limits, Network, Purpose, Service,
-    WorkspaceSpec,
-};
+use holm_engine::spec::{Egress, Purpose, Service, WorkspaceSpec};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
     Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
@@ -79,6 +77,8 @@ pub struct State {
     /// How often the machine was started anew.
     pub has_rebooted: bool,
     pub trouble: Option<(Action, When, Wrong)>,
+    /// Actions may be repeated. The engine repeats only what was not done, so its tests say no.
+    pub may_repeat: bool,
     pub undos_fail: bool,
     /// What git says inside, by subcommand: output and exit code.
     pub git: HashMap<String, (Vec<u8>, u8)>,
@@ -93,7 +93,7 @@ pub struct World {
     pub reached: Arc<watch::Sender<usize>>,
 }
 
-pub struct FakeDriver(World);
+pub struct FakeDriver(pub World);
 
 /// A world, a store and a project for one test.
 pub struct Island {
@@ -201,15 +201,20 @@ impl Driver for FakeDriver {
                 Action::BuildBase => {
                     let spec = journaled.spec();
                     let base = (spec.project_id.clone(), spec.code.commit.clone());
-                    assert!(state.bases.insert(base), "a base was built twice");
+                    assert!(
+                        state.bases.insert(base) || state.may_repeat,
+                        "a base was built twice"
+                    );
                 }
                 Action::MakeFiles => {
-                    assert_ne!(state.files.get(&id), Some(&Files::Complete), "work is lost");
+                    let is_there = state.files.get(&id) == Some(&Files::Complete);
+                    assert!(!is_there || state.may_repeat, "work is lost");
                     state.files.insert(id, Files::Complete);
                 }
                 Action::Launch => {
                     assert_eq!(state.files.get(&id), Some(&Files::Complete));
-                    assert_eq!(state.keepers.insert(id, Keeper::Running), None);
+                    let before = state.keepers.insert(id, Keeper::Running);
+                    assert!(before.is_none() || state.may_repeat);
                 }
                 Action::Halt => {
                     state.keepers.remove(&id);
@@ -296,11 +301,27 @@ impl Driver for FakeDriver {
     }
 
     async fn measure(&self, _: Measure) -> Result<DiskUsage, Fault> {
-        Ok(DiskUsage::default())
+        let known = |id: &String| WorkspaceId::parse(id).unwrap();
+        Ok(self.0.with(|state| {
+            let workspaces = state.files.keys().map(known);
+            DiskUsage {
+                workspaces: workspaces
+                    .map(|id| (id, WorkspaceUsage::default()))
+                    .collect(),
+                trash: state.trash.keys().map(|id| (known(id), 1)).collect(),
+                ..DiskUsage::default()
+            }
+        }))
     }
 
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
-        Ok(ids.iter().map(|_| None).collect())
+        let mut usage = Usage::default();
+        usage.total.processes = 1;
+        let runs = |id: &WorkspaceId| self.0.with(|state| state.keepers.contains_key(id.as_str()));
+        Ok(ids
+            .iter()
+            .map(|id| runs(id).then(|| usage.clone()))
+            .collect())
     }
 
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -342,7 +363,8 @@ impl Driver for FakeDriver {
                     id.to_string()
                 }
                 Discard::Base(base) => {
-                    assert!(state.bases.remove(&(base.project.clone(), base.commit)));
+                    let is_there = state.bases.remove(&(base.project.clone(), base.commit));
+                    is_there.then_some(())?;
                     format!("base-{}", base.project)
                 }
                 Discard::Layer(layer) => {
@@ -554,49 +576,8 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         turn: None,
         spec: WorkspaceSpec {
             id: String::new(),
-            project_id: project.id.to_string(),
-            driver: DriverName::Linux,
             label: String::new(),
-            root: "/src/shop".into(),
-            home: "/home/me".into(),
-            code: CodeSpec {
-                commit: Some("1".repeat(40)),
-                ref_name: None,
-                object_format: "sha1".to_owned(),
-                user_name: None,
-                user_email: None,
-                remotes: Vec::new(),
-                shallow: Vec::new(),
-                excluded: Vec::new(),
-                base: None,
-            },
-            protected_paths: Vec::new(),
-            nested: false,
-            environment: Environment {
-                path: "/usr/bin".to_owned(),
-                lang: None,
-                tz: None,
-            },
-            toolchains: Vec::new(),
-            home_copies: Vec::new(),
-            limits: Limits::default(),
-            network: Network::default(),
-            services: Vec::new(),
-            allow_degraded: Vec::new(),
-            brought: Brought::default(),
-            layers: Layers::default(),
-            purpose: Purpose::Work,
-            caches: Vec::new(),
-            volumes: Vec::new(),
-            retired_volumes: Vec::new(),
-            generation: 0,
-            origin: None,
-            snapshots: Vec::new(),
-            siblings: holm_engine::spec::Siblings::default(),
-            agents: Vec::new(),
-            moving: None,
-            secrets: Vec::new(),
-            declared: None,
+            ..conformance::spec(&WorkspaceId::random(), &project.id, &"1".repeat(40))
         },
     }
 }
