@@ -54,8 +54,8 @@ impl Inner {
     ) -> Result<(), Fault> {
         let turn = self.workspaces.lock(id).await;
         let record = self.live(id).await?;
-        let sighting = self.observe(&record.spec).await?;
-        if sighting.observed.keeper == Keeper::Running {
+        let observation = self.observe(&record.spec).await?;
+        if observation.observed.keeper == Keeper::Running {
             return Ok(());
         }
         if stopped == Stopped::Refuse {

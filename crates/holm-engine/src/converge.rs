@@ -1,7 +1,7 @@
 //! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
 //! remove and recovery. The caller holds the workspace's lock.
 
-use crate::driver::{Ended, Journaled, Progress, Sighting, Tip};
+use crate::driver::{Ended, Journaled, Observation, Progress, Tip};
 use crate::engine::Inner;
 use crate::failpoint::{self, Moment};
 use crate::moves::Processes;
@@ -30,38 +30,38 @@ impl Inner {
         record: &WorkspaceRecord,
         goal: Goal,
         progress: &Progress,
-    ) -> Result<Sighting, Fault> {
+    ) -> Result<Observation, Fault> {
         if goal != Goal::Reach(Desired::Stopped) && goal != Goal::Reach(Desired::Removed) {
             self.ensure_layers(record, progress).await?;
         }
         // No base is collected while a workspace is created or started from it.
         let _making = self.making.read().await;
-        let sighting = self.observe(&record.spec).await?;
-        let actions = steps(record, goal, sighting.observed)?;
+        let observation = self.observe(&record.spec).await?;
+        let actions = steps(record, goal, observation.observed)?;
         if actions.is_empty() {
-            if sighting.observed.keeper == Keeper::Running {
+            if observation.observed.keeper == Keeper::Running {
                 self.go_on_moving(record, Processes::Older, progress).await;
             }
-            return Ok(sighting);
+            return Ok(observation);
         }
         self.act(record, &actions, progress).await?;
         if actions.contains(&Action::Launch) {
             self.go_on_moving(record, Processes::Fresh, progress).await;
         }
-        let mut sighting = self.observe(&record.spec).await?;
+        let mut observation = self.observe(&record.spec).await?;
         if actions.contains(&Action::TakeBack) {
             // Files from the trash may be of an earlier generation.
-            let actions = steps(record, goal, sighting.observed)?;
+            let actions = steps(record, goal, observation.observed)?;
             self.act(record, &actions, progress).await?;
-            sighting = self.observe(&record.spec).await?;
+            observation = self.observe(&record.spec).await?;
         }
         let settled = match goal {
             Goal::Reach(desired) => Goal::Reach(desired),
             Goal::Renew => Goal::Reach(Desired::Running),
         };
-        match steps(record, settled, sighting.observed)?.first() {
-            None => Ok(sighting),
-            Some(next) => Err(not_reached(record, *next, sighting.reason)),
+        match steps(record, settled, observation.observed)?.first() {
+            None => Ok(observation),
+            Some(next) => Err(not_reached(record, *next, observation.reason)),
         }
     }
 
@@ -214,8 +214,8 @@ fn renewal(observed: Observed) -> Vec<Action> {
 }
 
 /// The observation of a workspace that does not exist.
-pub(crate) fn nothing() -> Sighting {
-    Sighting {
+pub(crate) fn nothing() -> Observation {
+    Observation {
         observed: Observed {
             base: Base::Absent,
             files: Files::Absent,

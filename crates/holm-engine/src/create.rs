@@ -208,14 +208,16 @@ impl Inner {
             made = self.converge(&record, goal, &progress) => made,
         };
         let made = match made {
-            Ok(sighting) => self.acknowledge(&record).await.map(|()| sighting),
+            Ok(observation) => self.acknowledge(&record).await.map(|()| observation),
             Err(fault) => Err(fault),
         };
         let outcome = match made {
-            Ok(sighting) => {
+            Ok(observation) => {
                 record.birth = Birth::Acknowledged;
                 self.notices.tell(&record.id, Notice::Created);
-                self.seen(record.clone(), sighting).await.map(Created::New)
+                self.seen(record.clone(), observation)
+                    .await
+                    .map(Created::New)
             }
             Err(fault) => {
                 self.undo_or_try_again(&record).await;
@@ -252,7 +254,7 @@ impl Inner {
     /// Removes everything of a workspace that was not acknowledged. The caller holds its lock.
     pub(crate) async fn undo(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         self.undo_builder(&record.id).await;
-        self.driver(&record.spec)?.discard(&record.spec).await?;
+        self.driver(&record.spec)?.undo(&record.spec).await?;
         let id = record.id.clone();
         self.store.call(move |store| store.forget_unborn(&id)).await
     }

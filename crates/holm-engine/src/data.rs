@@ -171,8 +171,8 @@ impl Inner {
             Keeper::Absent => Goal::Reach(Desired::Stopped),
             Keeper::Running | Keeper::Outdated | Keeper::Broken => Goal::Reach(Desired::Running),
         };
-        let sighting = self.converge(&record, goal, &Progress::default()).await?;
-        let view = self.seen(record, sighting).await?;
+        let observation = self.converge(&record, goal, &Progress::default()).await?;
+        let view = self.seen(record, observation).await?;
         Ok(WasReset { view, kept })
     }
 

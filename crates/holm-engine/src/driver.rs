@@ -43,9 +43,9 @@ pub struct ProgressEvent {
     pub total: u64,
 }
 
-/// A driver's observation of a workspace.
+/// What a driver sees of a workspace.
 #[derive(Clone, Debug)]
-pub struct Sighting {
+pub struct Observation {
     pub observed: Observed,
     /// The isolation in force, when it runs.
     pub isolation: Option<Isolation>,
@@ -62,7 +62,7 @@ pub struct Sighting {
 
 /// What to rename away, and then delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condemn {
+pub enum Discard {
     /// A workspace's files in the trash.
     Workspace(WorkspaceId),
     Base(BaseKey),
@@ -82,9 +82,9 @@ pub struct Leftover {
     pub shown: String,
 }
 
-/// The new name of something that was renamed away; for a workspace, its id.
+/// Files that were renamed away, by the name they have now. The name of a workspace is its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condemned(String);
+pub struct Discarded(String);
 
 /// What the store knows.
 #[derive(Clone, Debug, Default)]
@@ -162,7 +162,7 @@ pub trait Driver: Send + Sync + 'static {
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
 
     /// Observes a workspace without changing it.
-    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault>;
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault>;
 
     /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
     async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault>;
@@ -188,20 +188,20 @@ pub trait Driver: Send + Sync + 'static {
     /// The processor time and memory of each workspace; `None` of one that does not run.
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault>;
 
-    /// Throws away a workspace that was never acknowledged to anybody.
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
+    /// Removes a workspace that was never acknowledged to a user.
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
 
     /// Looks for what could go. Nothing is being made or started meanwhile.
     async fn survey(&self, known: Known) -> Result<Survey, Fault>;
 
     /// Renames something away, in one step; `None` when it is not there.
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault>;
+    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault>;
 
-    /// Everything that was condemned and not deleted yet.
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault>;
+    /// Everything that was discarded and is not deleted yet.
+    async fn discarded(&self) -> Result<Vec<Discarded>, Fault>;
 
-    /// Deletes what was condemned; says how many bytes the disk got back.
-    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault>;
+    /// Deletes files that were discarded; returns how many bytes the disk got back.
+    async fn delete(&self, discarded: Discarded, progress: Progress) -> Result<u64, Fault>;
 }
 
 /// The drivers of this daemon by name. A workspace's spec names its driver.
@@ -248,9 +248,9 @@ impl Drivers {
     }
 }
 
-// === impl Condemned ===
+// === impl Discarded ===
 
-impl Condemned {
+impl Discarded {
     pub fn new(name: String) -> Self {
         Self(name)
     }

@@ -7,7 +7,7 @@ use crate::bridge::{Bridge, joined};
 use crate::clock::{self, Clock};
 use crate::converge::Goal;
 use crate::create::Creations;
-use crate::driver::{Carried, Driver, Drivers, Progress, Sighting, Tip};
+use crate::driver::{Carried, Driver, Drivers, Observation, Progress, Tip};
 use crate::idle::Uses;
 use crate::isolation::Isolation;
 use crate::layers::Setups;
@@ -318,8 +318,8 @@ impl Inner {
             changed.await?;
             record.desired = desired;
         }
-        let sighting = self.converge(&record, goal, &Progress::default()).await?;
-        self.seen(record, sighting).await
+        let observation = self.converge(&record, goal, &Progress::default()).await?;
+        self.seen(record, observation).await
     }
 
     /// The driver that a spec names.
@@ -355,7 +355,7 @@ impl Inner {
         known.remove(id);
     }
 
-    pub(crate) async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+    pub(crate) async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
         self.driver(spec)?.observe(spec).await
     }
 
@@ -396,41 +396,41 @@ impl Inner {
     pub(crate) async fn seen(
         &self,
         record: WorkspaceRecord,
-        sighting: Sighting,
+        observation: Observation,
     ) -> Result<View, Fault> {
         let name = self.project_name(&record.project_id).await?;
-        Ok(self.judge(record, name, Ok(sighting)))
+        Ok(self.judge(record, name, Ok(observation)))
     }
 
     async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {
         let is_settled = record.birth == Birth::Pending || record.removed_at.is_some();
-        let sighting = match is_settled {
+        let observation = match is_settled {
             true => Ok(crate::converge::nothing()),
             false => self.observe(&record.spec).await,
         };
-        self.judge(record, project, sighting)
+        self.judge(record, project, observation)
     }
 
     fn judge(
         &self,
         record: WorkspaceRecord,
         project: ProjectName,
-        sighting: Result<Sighting, Fault>,
+        observation: Result<Observation, Fault>,
     ) -> View {
         let declared = &record.spec.services;
-        let seen = sighting.as_ref().ok();
-        let carried = seen.and_then(|sighting| sighting.carried);
-        let tip = seen.map(|sighting| sighting.tip.clone());
-        let (state, reason, isolation, services) = match sighting {
-            Ok(sighting) => {
-                let last_run = sighting.reason.as_ref();
-                let seen = sighting.observed;
+        let seen = observation.as_ref().ok();
+        let carried = seen.and_then(|observation| observation.carried);
+        let tip = seen.map(|observation| observation.tip.clone());
+        let (state, reason, isolation, services) = match observation {
+            Ok(observation) => {
+                let last_run = observation.reason.as_ref();
+                let seen = observation.observed;
                 let (word, reason) = state(record.desired, record.birth, seen, last_run);
                 let runs = seen.keeper == Keeper::Running;
-                let isolation = sighting.isolation.filter(|_| runs);
+                let isolation = observation.isolation.filter(|_| runs);
                 // It runs, but a part of it does not.
                 let of_kernel = isolation.as_ref().and_then(Isolation::limit_reached);
-                let services = service::all(declared, sighting.services, word);
+                let services = service::all(declared, observation.services, word);
                 let reason = reason
                     .or(of_kernel.map(str::to_owned))
                     .or_else(|| service::trouble(&services).filter(|_| word == State::Running));

@@ -3,7 +3,7 @@
 //! Each item is renamed away first and deleted then, so that the next collection finds what a crash
 //! left and nothing else does. Files that no record knows are reported and left alone.
 
-use crate::driver::{Condemn, Condemned, Driver, Known, Progress, Survey};
+use crate::driver::{Discard, Discarded, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
 use crate::store::WorkspaceRecord;
@@ -51,10 +51,10 @@ struct Used {
     layers: HashSet<LayerKey>,
 }
 
-/// What was renamed away by a driver and is to be deleted.
-struct Doomed<'a> {
+/// Files that a driver discarded, and what to say of them when they are deleted.
+struct Deletion<'a> {
     driver: &'a Arc<dyn Driver>,
-    condemned: Condemned,
+    discarded: Discarded,
     gone: Gone,
 }
 
@@ -106,8 +106,8 @@ impl Inner {
         collected: &mut Collected,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        for (driver, condemned) in self.condemned().await? {
-            let record = match WorkspaceId::parse(condemned.name()) {
+        for (driver, discarded) in self.discarded().await? {
+            let record = match WorkspaceId::parse(discarded.name()) {
                 Ok(id) => self.store.call(move |store| store.workspace(&id)).await?,
                 Err(_) => None,
             };
@@ -116,12 +116,12 @@ impl Inner {
                     self.forget(&record).await?;
                     of_workspace(&record)
                 }
-                None => Gone::new("leftover", condemned.name()),
+                None => Gone::new("leftover", discarded.name()),
             };
-            self.reap(
-                Doomed {
+            self.delete(
+                Deletion {
                     driver,
-                    condemned,
+                    discarded,
                     gone,
                 },
                 collected,
@@ -132,11 +132,11 @@ impl Inner {
         Ok(())
     }
 
-    async fn condemned(&self) -> Result<Vec<(&Arc<dyn Driver>, Condemned)>, Fault> {
+    async fn discarded(&self) -> Result<Vec<(&Arc<dyn Driver>, Discarded)>, Fault> {
         let mut all = Vec::new();
         for driver in self.drivers.all() {
-            let condemned = driver.condemned().await?.into_iter();
-            all.extend(condemned.map(|condemned| (driver, condemned)));
+            let discarded = driver.discarded().await?.into_iter();
+            all.extend(discarded.map(|discarded| (driver, discarded)));
         }
         Ok(all)
     }
@@ -168,8 +168,8 @@ impl Inner {
             ) {
                 continue;
             }
-            let condemned = match self.condemn_workspace(&record).await {
-                Ok(doomed) => doomed,
+            let deletion = match self.discard_workspace(&record).await {
+                Ok(deletion) => deletion,
                 Err(fault) => {
                     collected.faults.push(fault);
                     continue;
@@ -178,8 +178,8 @@ impl Inner {
             // On a full disk the store can be written only after something was deleted.
             let forgotten = self.forget(&record).await;
             drop(turn);
-            match condemned {
-                Some(doomed) => self.reap(doomed, collected, progress).await,
+            match deletion {
+                Some(deletion) => self.delete(deletion, collected, progress).await,
                 None => collected.gone.push(of_workspace(&record)),
             }
             if forgotten.is_err() {
@@ -189,17 +189,17 @@ impl Inner {
         Ok(())
     }
 
-    async fn condemn_workspace(
+    async fn discard_workspace(
         &self,
         record: &WorkspaceRecord,
-    ) -> Result<Option<Doomed<'_>>, Fault> {
+    ) -> Result<Option<Deletion<'_>>, Fault> {
         let driver = self.driver(&record.spec)?;
-        let condemned = driver
-            .condemn(Condemn::Workspace(record.id.clone()))
+        let discarded = driver
+            .discard(Discard::Workspace(record.id.clone()))
             .await?;
-        Ok(condemned.map(|condemned| Doomed {
+        Ok(discarded.map(|discarded| Deletion {
             driver,
-            condemned,
+            discarded,
             gone: of_workspace(record),
         }))
     }
@@ -221,16 +221,16 @@ impl Inner {
         progress: &Progress,
     ) -> Result<(), Fault> {
         let turn = self.projects.lock().await;
-        let mut doomed = Vec::new();
+        let mut deletions = Vec::new();
         for id in self.store.call(|store| store.abandoned_projects()).await? {
             // The files first: a record without files is deleted next time, but files without a
             // record would never be.
             for driver in self.drivers.all() {
-                if let Some(files) = driver.condemn(Condemn::Project(id.clone())).await? {
+                if let Some(files) = driver.discard(Discard::Project(id.clone())).await? {
                     let gone = Gone::new("project", id.as_str());
-                    doomed.push(Doomed {
+                    deletions.push(Deletion {
                         driver,
-                        condemned: files,
+                        discarded: files,
                         gone,
                     });
                 }
@@ -240,8 +240,8 @@ impl Inner {
                 .await?;
         }
         drop(turn);
-        for doomed in doomed {
-            self.reap(doomed, collected, progress).await;
+        for deletion in deletions {
+            self.delete(deletion, collected, progress).await;
         }
         Ok(())
     }
@@ -255,15 +255,15 @@ impl Inner {
     ) -> Result<(), Fault> {
         let quiet = self.quiet().await?;
         let (known, used) = self.known().await?;
-        let mut doomed = Vec::new();
+        let mut deletions = Vec::new();
         for driver in self.drivers.all() {
             let survey = driver.survey(known.clone()).await?;
             collected.unknown.extend(survey.unknown.iter().cloned());
             for (what, gone) in unused(survey, &used, extent) {
-                match driver.condemn(what).await {
-                    Ok(Some(condemned)) => doomed.push(Doomed {
+                match driver.discard(what).await {
+                    Ok(Some(discarded)) => deletions.push(Deletion {
                         driver,
-                        condemned,
+                        discarded,
                         gone,
                     }),
                     Ok(None) => {}
@@ -272,8 +272,8 @@ impl Inner {
             }
         }
         drop(quiet);
-        for doomed in doomed {
-            self.reap(doomed, collected, progress).await;
+        for deletion in deletions {
+            self.delete(deletion, collected, progress).await;
         }
         Ok(())
     }
@@ -316,13 +316,13 @@ impl Inner {
         Ok((known, used))
     }
 
-    async fn reap(&self, doomed: Doomed<'_>, collected: &mut Collected, progress: &Progress) {
-        let Doomed {
+    async fn delete(&self, deletion: Deletion<'_>, collected: &mut Collected, progress: &Progress) {
+        let Deletion {
             driver,
-            condemned,
+            discarded,
             gone,
-        } = doomed;
-        match driver.reap(condemned, progress.clone()).await {
+        } = deletion;
+        match driver.delete(discarded, progress.clone()).await {
             Ok(bytes) => collected.gone.push(Gone { bytes, ..gone }),
             // It stays, and the next collection tries again.
             Err(fault) => collected.faults.push(fault),
@@ -351,20 +351,20 @@ fn of_workspace(record: &WorkspaceRecord) -> Gone {
 }
 
 /// What of a survey may go, with what to say of it.
-fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Condemn, Gone)> {
+fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Discard, Gone)> {
     let layers = unused_layers(&survey.layers, &used.layers, extent).into_iter();
     let layers = layers.map(|layer| {
         let gone = Gone::new("layer", &layer.key);
-        (Condemn::Layer(layer), gone)
+        (Discard::Layer(layer), gone)
     });
     let bases = unused_bases(&survey.bases, &used.bases, extent).into_iter();
     let bases = bases.map(|base| {
         let name = base.commit.as_deref().unwrap_or("empty").to_owned();
-        (Condemn::Base(base), Gone::new("base", &name))
+        (Discard::Base(base), Gone::new("base", &name))
     });
     let leftovers = survey.leftovers.into_iter().map(|leftover| {
         let gone = Gone::new("leftover", &leftover.shown);
-        (Condemn::Leftover(leftover), gone)
+        (Discard::Leftover(leftover), gone)
     });
     bases.chain(layers).chain(leftovers).collect()
 }

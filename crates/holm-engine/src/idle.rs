@@ -5,7 +5,7 @@
 //! here for `show`.
 
 use crate::converge::Goal;
-use crate::driver::Sighting;
+use crate::driver::Observation;
 use crate::engine::{Engine, Inner};
 use crate::gc::since_epoch;
 use crate::remove::Losing;
@@ -104,7 +104,7 @@ impl Inner {
     }
 
     /// The use of a workspace, as far as it was observed.
-    fn usage(&self, record: &WorkspaceRecord, sighting: Option<&Sighting>) -> Usage {
+    fn usage(&self, record: &WorkspaceRecord, observation: Option<&Observation>) -> Usage {
         let noted = self
             .uses
             .locked()
@@ -113,8 +113,9 @@ impl Inner {
         let last_used = noted.map_or(record.last_used_at, |noted| noted.max(record.last_used_at));
         Usage {
             last_used: since_epoch(last_used),
-            running: sighting.map_or(0, |sighting| sighting.commands),
-            is_running: sighting.is_none_or(|sighting| sighting.observed.keeper != Keeper::Absent),
+            running: observation.map_or(0, |observation| observation.commands),
+            is_running: observation
+                .is_none_or(|observation| observation.observed.keeper != Keeper::Absent),
         }
     }
 
@@ -128,8 +129,8 @@ impl Inner {
         let Ok(record) = self.live(id).await else {
             return Ok(None);
         };
-        let sighting = self.observe(&record.spec).await?;
-        let (now, usage) = (since_epoch(at), self.usage(&record, Some(&sighting)));
+        let observation = self.observe(&record.spec).await?;
+        let (now, usage) = (since_epoch(at), self.usage(&record, Some(&observation)));
         let mut action = idle(now, usage, limits);
         if action == IdleAction::Remove && self.was_examined(id, at) {
             // Its work prevents its removal, but not its being stopped.

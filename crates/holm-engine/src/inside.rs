@@ -39,27 +39,20 @@ pub(crate) struct Question {
     pub what: &'static str,
     pub argv: Vec<Vec<u8>>,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Has to fit the window of `exec`.
+    pub input: Vec<u8>,
     pub masking: Masking,
 }
 
-/// As [`ask_fed`], without input.
+/// Runs the program to its end. `on_stdout` is called with each piece of stdout and keeps what it
+/// wants of it.
 pub(crate) async fn ask(
     keeper: &KeeperClient,
-    question: Question,
-    heard: impl FnMut(&[u8], &mut Vec<u8>),
-) -> Result<Answer, Fault> {
-    ask_fed(keeper, question, Vec::new(), heard).await
-}
-
-/// Runs it to its end, with input that fits the window of `exec`. `heard` receives stdout as it
-/// comes.
-pub(crate) async fn ask_fed(
-    keeper: &KeeperClient,
-    question: Question,
-    input: Vec<u8>,
-    mut heard: impl FnMut(&[u8], &mut Vec<u8>),
+    mut question: Question,
+    mut on_stdout: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
     let (what, patience) = (question.what, quiet() + GRACE);
+    let input = std::mem::take(&mut question.input);
     let mut stream = keeper.exec(question.request()).await?;
     // A program that has ended already does not read its input.
     if !input.is_empty() {
@@ -78,7 +71,7 @@ pub(crate) async fn ask_fed(
         };
         match output {
             ExecOutput::Stdout(bytes) => {
-                heard(&bytes, &mut stdout);
+                on_stdout(&bytes, &mut stdout);
                 if stdout.len() > MOST_OUTPUT {
                     // The program may have ended just now.
                     let _ = stream.input.try_send(ExecInput::Hangup);

@@ -5,6 +5,8 @@ mod admission;
 mod bridge;
 pub mod clock;
 mod command;
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod converge;
 mod create;
 mod data;

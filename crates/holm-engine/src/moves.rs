@@ -5,7 +5,7 @@
 //! The move is stored with the workspace from before its first step until after its last, so the
 //! next daemon or the next start continues it. Each step may be repeated.
 
-mod told;
+mod faults;
 
 use crate::converge::Goal;
 use crate::create::{Cancel, CancelOnDrop};
@@ -23,8 +23,8 @@ use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
-pub(crate) use told::unfinished_note;
-use told::{not_switched, refused, set_up_cancelled, to_be_repeated};
+pub(crate) use faults::unfinished_note;
+use faults::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
 /// The target of a move.
 #[derive(Clone, Debug)]
@@ -89,8 +89,8 @@ impl Engine {
             inner.note_use(&id, at);
             let key = id.clone();
             inner.store.call(move |store| store.touch(&key, at)).await?;
-            let sighting = inner.observe(&record.spec).await?;
-            if sighting.observed.keeper != Keeper::Running {
+            let observation = inner.observe(&record.spec).await?;
+            if observation.observed.keeper != Keeper::Running {
                 let goal = Goal::Reach(Desired::Running);
                 inner.lead(record, Desired::Running, goal).await?;
                 record = inner.live(&id).await?;

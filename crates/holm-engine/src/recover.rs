@@ -97,7 +97,7 @@ impl Inner {
             self.undo(&record).await?;
             return Ok(Recovered::Undone);
         }
-        let sighting = self.observe(&record.spec).await?;
+        let observation = self.observe(&record.spec).await?;
         let id = record.id.clone();
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
@@ -109,8 +109,8 @@ impl Inner {
             self.set_aside(record).await?;
             return Ok(Recovered::Finished);
         }
-        let is_down = sighting.observed.keeper == Keeper::Absent;
-        if is_down && sighting.reason == Some(Ended::Reboot) {
+        let is_down = observation.observed.keeper == Keeper::Absent;
+        if is_down && observation.reason == Some(Ended::Reboot) {
             // Not requested since the reboot; it shows as stopped.
             return Ok(Recovered::Left);
         }

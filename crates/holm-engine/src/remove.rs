@@ -98,7 +98,7 @@ impl Inner {
     async fn examine_awake(&self, record: &WorkspaceRecord) -> Unsaved {
         let goal = Goal::Reach(Desired::Running);
         match self.converge(record, goal, &Progress::default()).await {
-            Ok(sighting) if sighting.observed.keeper == Keeper::Running => {
+            Ok(observation) if observation.observed.keeper == Keeper::Running => {
                 self.examine(record).await
             }
             Ok(_) => Unsaved {
@@ -126,8 +126,8 @@ impl Inner {
         wanted.await?;
         record.desired = Desired::Removed;
         let goal = Goal::Reach(Desired::Removed);
-        let sighting = match self.converge(&record, goal, &Progress::default()).await {
-            Ok(sighting) => sighting,
+        let observation = match self.converge(&record, goal, &Progress::default()).await {
+            Ok(observation) => observation,
             Err(fault) => {
                 let id = record.id.clone();
                 let back = self
@@ -146,6 +146,6 @@ impl Inner {
             .await?;
         record.removed_at = Some(at);
         self.notices.tell(&record.id, Notice::Removed);
-        self.seen(record, sighting).await
+        self.seen(record, observation).await
     }
 }

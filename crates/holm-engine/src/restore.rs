@@ -56,8 +56,8 @@ impl Engine {
 
 impl Inner {
     async fn restore(&self, earlier: WorkspaceRecord) -> Result<Restored, Fault> {
-        let sighting = self.observe(&earlier.spec).await?;
-        if sighting.observed.files == Files::Absent {
+        let observation = self.observe(&earlier.spec).await?;
+        if observation.observed.files == Files::Absent {
             return Err(files_gone(&earlier));
         }
         self.show_project(&earlier.project_id).await?;
@@ -69,8 +69,8 @@ impl Inner {
             ..earlier.clone()
         };
         let goal = Goal::Reach(Desired::Stopped);
-        let sighting = match self.converge(&record, goal, &Progress::default()).await {
-            Ok(sighting) => sighting,
+        let observation = match self.converge(&record, goal, &Progress::default()).await {
+            Ok(observation) => observation,
             Err(fault) => {
                 let row = earlier.clone();
                 let back = self.store.call(move |store| store.return_to_trash(&row));
@@ -87,7 +87,7 @@ impl Inner {
         self.notices.tell(&record.id, Notice::Restored);
         let record = self.record(&record.id).await?;
         Ok(Restored {
-            view: self.seen(record, sighting).await?,
+            view: self.seen(record, observation).await?,
             earlier_label: earlier.label,
         })
     }

@@ -48,8 +48,8 @@ impl Engine {
     }
 
     async fn require_running(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
-        let sighting = self.inner.observe(&record.spec).await?;
-        if sighting.observed.keeper == Keeper::Running {
+        let observation = self.inner.observe(&record.spec).await?;
+        if observation.observed.keeper == Keeper::Running {
             return Ok(());
         }
         let label = &record.label;

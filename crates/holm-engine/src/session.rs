@@ -39,8 +39,8 @@ impl Engine {
     pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
         let record = self.inner.live(id).await?;
         let driver = self.inner.driver(&record.spec)?;
-        let sighting = driver.observe(&record.spec).await?;
-        if sighting.observed.keeper != Keeper::Running {
+        let observation = driver.observe(&record.spec).await?;
+        if observation.observed.keeper != Keeper::Running {
             return driver.keeper(id).last_sessions().await;
         }
         match driver.keeper(id).session(Ask::List).await? {
@@ -101,8 +101,8 @@ impl Engine {
 
     async fn require_keeper(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let record = self.inner.live(id).await?;
-        let sighting = self.inner.observe(&record.spec).await?;
-        if sighting.observed.keeper == Keeper::Running {
+        let observation = self.inner.observe(&record.spec).await?;
+        if observation.observed.keeper == Keeper::Running {
             return Ok(());
         }
         let label = &record.label;

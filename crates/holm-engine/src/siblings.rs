@@ -9,7 +9,7 @@ use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::exec::{ExecInput, ExecStream, Masking};
 use crate::inside::Question;
-use crate::work::{Depth, object_id};
+use crate::work::{Capture, object_id};
 use holm_core::{Fault, WorkspaceId};
 
 /// `$1` is a tree; prints it as an archive. Attributes that exclude files from archives are
@@ -34,8 +34,7 @@ impl Engine {
     pub async fn tree_of_running(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
         self.inner.awaken(id, Stopped::Refuse).await?;
         let spec = self.inner.live(id).await?.spec;
-        let asked = (None, Depth::Tree);
-        let captured = self.capture_running(id, &spec, asked, Progress::default());
+        let captured = self.capture_running(id, &spec, Capture::TREE, Progress::default());
         Ok(captured.await?.tree)
     }
 
@@ -48,6 +47,7 @@ impl Engine {
             what: "checkout-index",
             argv: argv.map(|word| word.as_bytes().to_vec()).to_vec(),
             env: Vec::new(),
+            input: Vec::new(),
             masking: Masking::Never,
         }
         .request();

@@ -214,6 +214,7 @@ pub(crate) fn question(
         what: "checkout",
         argv,
         env,
+        input: Vec::new(),
         masking: Masking::Never,
     }
 }

@@ -148,6 +148,7 @@ async fn git(
         what,
         argv: words.map(|word| word.as_bytes().to_vec()).collect(),
         env: Vec::new(),
+        input: Vec::new(),
         masking: Masking::Never,
     };
     let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);

@@ -57,6 +57,14 @@ pub enum Operation {
     Rename,
 }
 
+/// How a workspace's work is recorded.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// With a message, uncommitted changes are committed first.
+    pub message: Option<String>,
+    pub depth: Depth,
+}
+
 /// How much of a workspace's state is captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
@@ -154,11 +162,11 @@ impl Engine {
     pub async fn capture(
         &self,
         id: &WorkspaceId,
-        how: (Option<String>, Depth),
+        how: Capture,
         progress: Progress,
     ) -> Result<Captured, Fault> {
         let record = self.work_of(id).await?;
-        let is_taken_over = how.1 != Depth::Tree;
+        let is_taken_over = how.depth != Depth::Tree;
         let captured = self.capture_running(id, &record.spec, how, progress);
         let mut captured = captured.await?;
         if is_taken_over {
@@ -175,9 +183,10 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
-        (message, depth): (Option<String>, Depth),
+        how: Capture,
         progress: Progress,
     ) -> Result<Captured, Fault> {
+        let Capture { message, depth } = how;
         let start = spec.code.commit.clone().unwrap_or_default();
         let message = message.unwrap_or_default().into_bytes();
         let mut argv: Vec<Vec<u8>> = ["sh", "-c", CAPTURE, "capture"]
@@ -189,6 +198,7 @@ impl Engine {
             what: "add",
             argv,
             env: identity(spec),
+            input: Vec::new(),
             masking: Masking::Never,
         };
         let (mut done, mut is_counting) = (0, true);
@@ -245,6 +255,7 @@ impl Engine {
             what: "diff-tree",
             argv: diff_tree(&flags, from, to),
             env: Vec::new(),
+            input: Vec::new(),
             masking: Masking::Never,
         };
         let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
@@ -262,6 +273,7 @@ impl Engine {
             what: "diff-tree",
             argv: diff_tree(&flags, &start_of(&spec), tree),
             env: Vec::new(),
+            input: Vec::new(),
             masking: Masking::Words,
         }
         .request();
@@ -332,6 +344,15 @@ impl Operation {
             Operation::Rename => "rename",
         }
     }
+}
+
+// === impl Capture ===
+
+impl Capture {
+    pub const TREE: Self = Self {
+        message: None,
+        depth: Depth::Tree,
+    };
 }
 
 // === impl Depth ===

@@ -83,8 +83,8 @@ impl App {
                 continue;
             }
             let driver = self.engine.driver(&record.spec)?;
-            let sighting = driver.observe(&record.spec).await?;
-            if sighting.observed.keeper != Keeper::Running {
+            let observation = driver.observe(&record.spec).await?;
+            if observation.observed.keeper != Keeper::Running {
                 continue;
             }
             let begun = Instant::now();

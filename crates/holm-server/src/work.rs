@@ -73,7 +73,10 @@ async fn capture(
     let (progress, heard) = mpsc::unbounded_channel();
     let capturing: Capturing = Box::pin(async move {
         let progress = Progress::to(progress);
-        let how = (capture.commit, depth(capture.depth));
+        let how = work::Capture {
+            message: capture.commit,
+            depth: depth(capture.depth),
+        };
         app.engine.capture(&id, how, progress).await
     });
     let state = (Some(capturing), heard, Instant::now());
@@ -207,8 +210,10 @@ impl App {
                 Fault::new(Code::BadRequest, message, "leave it out")
             }),
             None => {
-                let how = (None, work::Depth::Tree);
-                let captured = self.engine.capture(id, how, Progress::default()).await?;
+                let captured = self
+                    .engine
+                    .capture(id, work::Capture::TREE, Progress::default());
+                let captured = captured.await?;
                 captured.tree.ok_or_else(|| {
                     let message = "a capture has no tree";
                     Fault::new(Code::Internal, message, "this is a bug; please report it")

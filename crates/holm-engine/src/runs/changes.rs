@@ -7,7 +7,7 @@ use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
 use crate::run::RunChange;
 use crate::spec::WorkspaceSpec;
-use crate::work::{Change, Depth, object_id};
+use crate::work::{Capture, Change, object_id};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
 
@@ -35,8 +35,7 @@ impl Engine {
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
     ) -> Result<String, Fault> {
-        let how = (None, Depth::Tree);
-        let captured = self.capture_running(id, spec, how, Progress::default());
+        let captured = self.capture_running(id, spec, Capture::TREE, Progress::default());
         let tree = captured.await?.tree;
         tree.ok_or_else(|| failed("write-tree", "no tree"))
     }
@@ -134,6 +133,7 @@ impl Engine {
             what: "cat-file",
             argv: argv.collect(),
             env: Vec::new(),
+            input: Vec::new(),
             // The content is stored, and git announces its length, so masking must keep the length.
             masking: Masking::Bytes,
         };

@@ -8,7 +8,7 @@
 
 use crate::engine::Engine;
 use crate::exec::Masking;
-use crate::inside::{Question, ask_fed, failed};
+use crate::inside::{Question, ask, failed};
 use holm_core::{Fault, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -70,8 +70,11 @@ impl Engine {
         let keeper = self.inner.keeper(id).await?;
         let (mut places, mut notes) = (Vec::new(), Vec::new());
         for Credential { place, content } in credentials {
-            let question = question(BRING, holder, &place);
-            let answer = ask_fed(&keeper, question, content, |_, _| {}).await?;
+            let question = Question {
+                input: content,
+                ..question(BRING, holder, &place)
+            };
+            let answer = ask(&keeper, question, |_, _| {}).await?;
             match answer.code {
                 0 => places.push(place),
                 TAKEN => notes.push(format!(
@@ -95,7 +98,7 @@ impl Engine {
             let question = question(TAKE_AWAY, holder, place);
             let asked = async {
                 let keeper = self.inner.keeper(id).await?;
-                ask_fed(&keeper, question, Vec::new(), |_, _| {}).await
+                ask(&keeper, question, |_, _| {}).await
             };
             if let Err(fault) = asked.await {
                 tracing::info!(%id, %fault, "files of an agent end with the workspace");
@@ -117,6 +120,7 @@ fn question(script: &str, holder: &str, place: &Path) -> Question {
         what: "credentials",
         argv,
         env: Vec::new(),
+        input: Vec::new(),
         masking: Masking::Never,
     }
 }

@@ -174,12 +174,12 @@ fn one_that_cannot_be_recovered_does_not_stop_the_others() {
             create(&engine, new(&shop, Some("fix"))).await.unwrap();
         },
     );
-    island.world.with(|state| state.discards_fail = true);
+    island.world.with(|state| state.undos_fail = true);
     Runtime::new().unwrap().block_on(async {
         let recovery = island.engine().recover().await.unwrap();
         assert_eq!((recovery.failed, recovery.undone), (1, 0));
     });
-    island.world.with(|state| state.discards_fail = false);
+    island.world.with(|state| state.undos_fail = false);
     next_daemon(&island, async |engine, recovery| {
         assert_eq!(recovery.undone, 1);
         assert_eq!(engine.list().await.unwrap().len(), 0);

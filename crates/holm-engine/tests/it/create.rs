@@ -241,7 +241,7 @@ async fn what_could_not_be_undone_is_undone_later() {
     island
         .world
         .set_trouble(Action::Launch, When::Before, Wrong::Fail);
-    island.world.with(|state| state.discards_fail = true);
+    island.world.with(|state| state.undos_fail = true);
     create(&engine, new(&shop, Some("fix"))).await.unwrap_err();
     let left = engine.list().await.unwrap();
     assert_eq!(left[0].state, State::Creating);
@@ -250,7 +250,7 @@ async fn what_could_not_be_undone_is_undone_later() {
         Code::WorkspaceNotFound
     );
     island.world.with(|state| {
-        state.discards_fail = false;
+        state.undos_fail = false;
         state.trouble = None;
     });
     made(&engine, &shop, "fix").await;

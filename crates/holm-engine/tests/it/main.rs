@@ -7,6 +7,7 @@
 )]
 
 mod command;
+mod conformance;
 mod crash;
 mod create;
 mod data;

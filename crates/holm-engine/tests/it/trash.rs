@@ -168,25 +168,25 @@ async fn what_was_cut_short_goes_next_time_and_is_not_restored() {
     let island = Island::new();
     let engine = island.engine();
     let id = removed(&engine, "fix").await;
-    island.world.with(|state| state.reaps_fail = true);
+    island.world.with(|state| state.deletions_fail = true);
     let collected = collect(&engine, ALL).await;
     assert!(!collected.faults.is_empty());
     assert_eq!(collected.gone, []);
     engine.restore(&id).await.unwrap_err();
     island.world.with(|state| {
-        assert!(!state.condemned.is_empty());
-        state.reaps_fail = false;
+        assert!(!state.discarded.is_empty());
+        state.deletions_fail = false;
     });
     collect(&engine, Collect::ExpiredTrash).await;
     island
         .world
-        .with(|state| assert!(state.condemned.is_empty()));
+        .with(|state| assert!(state.discarded.is_empty()));
 
     // The daemon died between the rename and the note of it.
     let id = removed(&engine, "fix").await;
     island.world.with(|state| {
         state.trash.remove(id.as_str());
-        state.condemned.push(id.to_string());
+        state.discarded.push(id.to_string());
     });
     let gone = collect(&engine, Collect::ExpiredTrash).await.gone;
     assert_eq!(gone[0].name, id.as_str());

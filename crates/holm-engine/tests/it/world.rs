@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::disk::DiskUsage;
+use holm_core::disk::{DiskUsage, WorkspaceUsage};
 use holm_core::fitness::Check;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
@@ -12,14 +12,13 @@ use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
+use holm_engine::conformance;
 use holm_engine::driver::{
-    BroughtTree, Condemn, Condemned, Driver, Drivers, Ended, Journaled, Known, Measure, Progress,
-    SiblingTree, Sighting, Survey, Tip,
+    BroughtTree, Discard, Discarded, Driver, Drivers, Ended, Journaled, Known, Measure,
+    Observation, Progress, SiblingTree, Survey, Tip,
 };
 use holm_engine::session::Told as SessionTold;
-use holm_engine::spec::{
-    Brought, Code as CodeSpec, Environment, Layers, Limits, Network, Purpose, WorkspaceSpec,
-};
+use holm_engine::spec::{Purpose, WorkspaceSpec};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
     Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
@@ -61,19 +60,21 @@ pub struct State {
     pub keepers: HashMap<String, Keeper>,
     pub trash: HashMap<String, Files>,
     /// Renamed away and not deleted yet.
-    pub condemned: Vec<String>,
-    pub reaps_fail: bool,
+    pub discarded: Vec<String>,
+    pub deletions_fail: bool,
     /// Running commands.
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
     /// Requests for services.
     pub wishes: Vec<(String, String, ServiceWish)>,
     pub applied: Vec<Action>,
-    pub discarded: usize,
+    pub undone: usize,
     /// How often the machine was rebooted.
     pub has_rebooted: bool,
     pub trouble: Option<(Action, When, Wrong)>,
-    pub discards_fail: bool,
+    /// Actions may be repeated. The engine repeats only what was not done, so its tests say no.
+    pub may_repeat: bool,
+    pub undos_fail: bool,
     /// What git says inside, by subcommand: output and exit code.
     pub git: HashMap<String, (Vec<u8>, u8)>,
     pub git_hangs: bool,
@@ -87,7 +88,7 @@ pub struct World {
     pub reached: Arc<watch::Sender<usize>>,
 }
 
-pub struct FakeDriver(World);
+pub struct FakeDriver(pub World);
 
 /// The keeper of one workspace of the fake driver.
 struct FakeKeeper {
@@ -159,13 +160,13 @@ impl Driver for FakeDriver {
         })
     }
 
-    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
         tokio::task::yield_now().await;
         Ok(self.0.with(|state| {
             let keeper = state.keepers.get(&spec.id).copied();
             let keeper = keeper.unwrap_or(Keeper::Absent);
             let base = (spec.project_id.clone(), spec.code.commit.clone());
-            Sighting {
+            Observation {
                 carried: None,
                 tip: Tip::default(),
                 observed: Observed {
@@ -209,15 +210,20 @@ impl Driver for FakeDriver {
                 Action::BuildBase => {
                     let spec = journaled.spec();
                     let base = (spec.project_id.clone(), spec.code.commit.clone());
-                    assert!(state.bases.insert(base), "a base was built twice");
+                    assert!(
+                        state.bases.insert(base) || state.may_repeat,
+                        "a base was built twice"
+                    );
                 }
                 Action::MakeFiles => {
-                    assert_ne!(state.files.get(&id), Some(&Files::Complete), "work is lost");
+                    let is_there = state.files.get(&id) == Some(&Files::Complete);
+                    assert!(!is_there || state.may_repeat, "work is lost");
                     state.files.insert(id, Files::Complete);
                 }
                 Action::Launch => {
                     assert_eq!(state.files.get(&id), Some(&Files::Complete));
-                    assert_eq!(state.keepers.insert(id, Keeper::Running), None);
+                    let before = state.keepers.insert(id, Keeper::Running);
+                    assert!(before.is_none() || state.may_repeat);
                 }
                 Action::Halt => {
                     state.keepers.remove(&id);
@@ -304,19 +310,35 @@ impl Driver for FakeDriver {
     }
 
     async fn measure(&self, _: Measure) -> Result<DiskUsage, Fault> {
-        Ok(DiskUsage::default())
+        let known = |id: &String| WorkspaceId::parse(id).unwrap();
+        Ok(self.0.with(|state| {
+            let workspaces = state.files.keys().map(known);
+            DiskUsage {
+                workspaces: workspaces
+                    .map(|id| (id, WorkspaceUsage::default()))
+                    .collect(),
+                trash: state.trash.keys().map(|id| (known(id), 1)).collect(),
+                ..DiskUsage::default()
+            }
+        }))
     }
 
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
-        Ok(ids.iter().map(|_| None).collect())
+        let mut usage = Usage::default();
+        usage.total.processes = 1;
+        let runs = |id: &WorkspaceId| self.0.with(|state| state.keepers.contains_key(id.as_str()));
+        Ok(ids
+            .iter()
+            .map(|id| runs(id).then(|| usage.clone()))
+            .collect())
     }
 
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         self.0.with(|state| {
-            if state.discards_fail {
+            if state.undos_fail {
                 return Err(Fault::new(Code::Internal, "made to fail", "none"));
             }
-            state.discarded += 1;
+            state.undone += 1;
             state.keepers.remove(&spec.id);
             state.files.remove(&spec.id);
             Ok(())
@@ -342,40 +364,41 @@ impl Driver for FakeDriver {
         })
     }
 
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault> {
         Ok(self.0.with(|state| {
             let name = match what {
-                Condemn::Workspace(id) => {
+                Discard::Workspace(id) => {
                     state.trash.remove(id.as_str())?;
                     id.to_string()
                 }
-                Condemn::Base(base) => {
-                    assert!(state.bases.remove(&(base.project.clone(), base.commit)));
+                Discard::Base(base) => {
+                    let is_there = state.bases.remove(&(base.project.clone(), base.commit));
+                    is_there.then_some(())?;
                     format!("base-{}", base.project)
                 }
-                Condemn::Layer(layer) => {
+                Discard::Layer(layer) => {
                     assert!(state.layers.remove(&layer));
                     format!("layer-{}", layer.key)
                 }
-                Condemn::Project(id) => format!("project-{id}"),
-                Condemn::Leftover(leftover) => leftover.name,
+                Discard::Project(id) => format!("project-{id}"),
+                Discard::Leftover(leftover) => leftover.name,
             };
-            state.condemned.push(name.clone());
-            Some(Condemned::new(name))
+            state.discarded.push(name.clone());
+            Some(Discarded::new(name))
         }))
     }
 
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
-        let names = self.0.with(|state| state.condemned.clone());
-        Ok(names.into_iter().map(Condemned::new).collect())
+    async fn discarded(&self) -> Result<Vec<Discarded>, Fault> {
+        let names = self.0.with(|state| state.discarded.clone());
+        Ok(names.into_iter().map(Discarded::new).collect())
     }
 
-    async fn reap(&self, condemned: Condemned, _: Progress) -> Result<u64, Fault> {
+    async fn delete(&self, discarded: Discarded, _: Progress) -> Result<u64, Fault> {
         self.0.with(|state| {
-            if state.reaps_fail {
+            if state.deletions_fail {
                 return Err(Fault::new(Code::ReadOnly, "made to fail", "none"));
             }
-            state.condemned.retain(|name| name != condemned.name());
+            state.discarded.retain(|name| name != discarded.name());
             Ok(10)
         })
     }
@@ -506,49 +529,8 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         spec: WorkspaceSpec {
             version: holm_core::spec::Version,
             id: String::new(),
-            project_id: project.id.to_string(),
-            driver: DriverName::Linux,
             label: String::new(),
-            root: "/src/shop".into(),
-            home: "/home/me".into(),
-            code: CodeSpec {
-                commit: Some("1".repeat(40)),
-                ref_name: None,
-                object_format: "sha1".to_owned(),
-                user_name: None,
-                user_email: None,
-                remotes: Vec::new(),
-                shallow: Vec::new(),
-                excluded: Vec::new(),
-                base: None,
-            },
-            protected_paths: Vec::new(),
-            nested: false,
-            environment: Environment {
-                path: "/usr/bin".to_owned(),
-                lang: None,
-                tz: None,
-            },
-            toolchains: Vec::new(),
-            home_copies: Vec::new(),
-            limits: Limits::default(),
-            network: Network::default(),
-            services: Vec::new(),
-            allow_degraded: Vec::new(),
-            brought: Brought::default(),
-            layers: Layers::default(),
-            purpose: Purpose::Work,
-            caches: Vec::new(),
-            volumes: Vec::new(),
-            retired_volumes: Vec::new(),
-            generation: 0,
-            origin: None,
-            snapshots: Vec::new(),
-            siblings: holm_engine::spec::Siblings::default(),
-            agents: Vec::new(),
-            moving: None,
-            secrets: Vec::new(),
-            declared: None,
+            ..conformance::spec(&WorkspaceId::random(), &project.id, &"1".repeat(40))
         },
     }
 }

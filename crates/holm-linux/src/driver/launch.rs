@@ -12,6 +12,7 @@ use crate::keeper;
 use crate::launch::LaunchPlan;
 use crate::measure;
 use holm_core::config::display_size;
+use holm_core::plan::Keeper;
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::driver::Ended;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
@@ -78,10 +79,29 @@ pub fn check(spec: &WorkspaceSpec) -> Result<(), Fault> {
     refuse_covered_protection(spec)
 }
 
+/// Whether the workspace runs. A daemon may have launched it and died before it noted that. Without a
+/// keeper this is one look at a lock.
+async fn is_launched(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+) -> Result<bool, Fault> {
+    let holder = observe::keeper_pid(dirs)
+        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {}", spec.id)))?;
+    if holder.is_none() {
+        return Ok(false);
+    }
+    let observation = observe::observe(&driver.layout, spec).await?;
+    Ok(observation.observed.keeper == Keeper::Running)
+}
+
 pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     check(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
+    if is_launched(driver, spec, &dirs).await? {
+        return Ok(());
+    }
     refuse_full(driver, spec, &dirs).await?;
     environment::follow_spec(&dirs, spec)
         .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;

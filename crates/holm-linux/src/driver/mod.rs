@@ -39,8 +39,8 @@ use holm_core::numbers::Usage;
 use holm_core::plan::Action;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
-    BroughtTree, Condemn, Condemned, Driver, Journaled, Known, Measure, Progress, SiblingTree,
-    Sighting, Survey,
+    BroughtTree, Discard, Discarded, Driver, Journaled, Known, Measure, Observation, Progress,
+    SiblingTree, Survey,
 };
 use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
@@ -145,7 +145,7 @@ impl Driver for LinuxDriver {
         launch::check(spec)
     }
 
-    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+    async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
         observe::observe(&self.layout, spec).await
     }
 
@@ -220,7 +220,7 @@ impl Driver for LinuxDriver {
         .await
     }
 
-    async fn discard(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         self.builds.ended(&spec.id).await;
         halt::halt(&self.layout, &id).await?;
@@ -246,19 +246,19 @@ impl Driver for LinuxDriver {
         try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
     }
 
-    async fn condemn(&self, what: Condemn) -> Result<Option<Condemned>, Fault> {
+    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault> {
         let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::condemn(&layout, what)).await
+        try_blocking(move || reap::discard(&layout, what)).await
     }
 
-    async fn condemned(&self) -> Result<Vec<Condemned>, Fault> {
+    async fn discarded(&self) -> Result<Vec<Discarded>, Fault> {
         let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::condemned(&layout)).await
+        try_blocking(move || reap::discarded(&layout)).await
     }
 
-    async fn reap(&self, condemned: Condemned, progress: Progress) -> Result<u64, Fault> {
+    async fn delete(&self, discarded: Discarded, progress: Progress) -> Result<u64, Fault> {
         let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::reap(&layout, &condemned, &progress)).await
+        try_blocking(move || reap::delete(&layout, &discarded, &progress)).await
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cgroup;
 use crate::sys::lock;
 use holm_core::plan::{Base, Files, Keeper, Observed};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::driver::{Ended, Sighting};
+use holm_engine::driver::{Ended, Observation};
 use holm_engine::spec::WorkspaceSpec;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::keeper::DISK;
@@ -25,7 +25,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSES: usize = 50;
 
-pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, Fault> {
+pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
     let base = if base::is_present(layout, &project_id(spec)?, spec) {
@@ -44,7 +44,7 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Sighting, 
     if keeper == Keeper::Running && status.as_ref().is_some_and(|it| is_outdated(it, spec)) {
         keeper = Keeper::Outdated;
     }
-    Ok(Sighting {
+    Ok(Observation {
         observed: Observed {
             base,
             files,

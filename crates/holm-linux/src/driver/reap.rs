@@ -7,7 +7,7 @@ use crate::Layout;
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Condemn, Condemned, Known, Leftover, Progress, Survey};
+use holm_engine::driver::{Discard, Discarded, Known, Leftover, Progress, Survey};
 use holm_keeper::files::remove::remove_counted;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
@@ -163,25 +163,25 @@ fn made_at(entry: &DirEntry) -> Duration {
 }
 
 /// Renames it into `reap/`. A workspace keeps its id as the name.
-pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Fault> {
+pub fn discard(layout: &Layout, what: Discard) -> Result<Option<Discarded>, Fault> {
     let fresh = || WorkspaceId::random();
     let (path, name) = match what {
-        Condemn::Workspace(id) => (layout.trash(&id), id.to_string()),
-        Condemn::Base(base) => {
+        Discard::Workspace(id) => (layout.trash(&id), id.to_string()),
+        Discard::Base(base) => {
             let bases = layout.data_dir.join("projects").join(&base.project);
             let commit = base.commit.as_deref().unwrap_or("empty");
             let path = bases.join("bases").join(commit);
             (path, format!("base-{}", fresh()))
         }
-        Condemn::Layer(key) => (layer::directory(layout, &key), format!("layer-{}", fresh())),
-        Condemn::Project(id) => (layout.project(&id), format!("project-{}", fresh())),
-        Condemn::Leftover(leftover) => {
+        Discard::Layer(key) => (layer::directory(layout, &key), format!("layer-{}", fresh())),
+        Discard::Project(id) => (layout.project(&id), format!("project-{}", fresh())),
+        Discard::Leftover(leftover) => {
             let path = layout.data_dir.join(&leftover.name);
             (path, format!("leftover-{}", fresh()))
         }
     };
     match fs::rename(&path, layout.reap().join(&name)) {
-        Ok(()) => Ok(Some(Condemned::new(name))),
+        Ok(()) => Ok(Some(Discarded::new(name))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(disk_fault(
             &error,
@@ -190,16 +190,16 @@ pub fn condemn(layout: &Layout, what: Condemn) -> Result<Option<Condemned>, Faul
     }
 }
 
-pub fn condemned(layout: &Layout) -> Result<Vec<Condemned>, Fault> {
+pub fn discarded(layout: &Layout) -> Result<Vec<Discarded>, Fault> {
     let entries = entries(&layout.reap())?;
     Ok(entries
         .iter()
-        .map(|entry| Condemned::new(name(entry)))
+        .map(|entry| Discarded::new(name(entry)))
         .collect())
 }
 
-pub fn reap(layout: &Layout, condemned: &Condemned, progress: &Progress) -> Result<u64, Fault> {
-    let path = layout.reap().join(condemned.name());
+pub fn delete(layout: &Layout, discarded: &Discarded, progress: &Progress) -> Result<u64, Fault> {
+    let path = layout.reap().join(discarded.name());
     let (mut files, mut bytes) = (0, 0);
     let removed = remove_counted(&path, &mut |freed| {
         files += 1;

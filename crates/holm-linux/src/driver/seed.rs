@@ -10,6 +10,7 @@ use super::connect::client;
 use super::layer::{self, BUILDING};
 use super::{LinuxDriver, disk_fault, halt, volume, workspace_id};
 use crate::Layout;
+use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
@@ -50,7 +51,7 @@ pub async fn build(
     driver
         .builds
         .uninterrupted(&spec.id.clone(), move || {
-            keep(&layout, &id, &spec, (&volume, &seed))
+            keep(&layout, &id, &volume, &spec.layer(&seed.key))
         })
         .await
 }
@@ -83,14 +84,9 @@ async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault
 }
 
 /// Turns the volume of the stopped workspace into the layer.
-fn keep(
-    layout: &Layout,
-    id: &WorkspaceId,
-    spec: &WorkspaceSpec,
-    (volume, seed): (&Volume, &Seed),
-) -> Result<(), Fault> {
+fn keep(layout: &Layout, id: &WorkspaceId, volume: &Volume, key: &LayerKey) -> Result<(), Fault> {
     let dirs = layout.workspace(id);
-    let target = layer::directory(layout, &spec.layer(&seed.key));
+    let target = layer::directory(layout, key);
     let building = target.with_file_name(format!("{BUILDING}{id}"));
     let put_together = || {
         fs::create_dir_all(&building)?;
