@@ -29,6 +29,8 @@ pub struct Plan {
     pub socket: PathBuf,
     /// Our own program on the host, as a path: the running one belongs to another mount namespace.
     pub program: PathBuf,
+    /// The same program, as it is found inside.
+    pub helper: PathBuf,
     pub environment: Vec<(String, String)>,
     /// In bytes; measured by the keeper.
     pub disk: Option<u64>,

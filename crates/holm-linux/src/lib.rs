@@ -46,7 +46,7 @@ mod skip;
 #[cfg(target_os = "linux")]
 pub mod sys;
 #[cfg(target_os = "linux")]
-mod system;
+pub mod system;
 
 pub use driver::LinuxDriver;
 pub use layout::Layout;

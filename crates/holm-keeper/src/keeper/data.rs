@@ -4,7 +4,6 @@
 
 use super::registry::{Registry, Started};
 use super::services;
-use crate::guest::PROGRAM;
 use crate::inside::{self, HOLD, RELEASE, STILL, USES};
 use crate::stdio::NOTHING;
 use crate::wire::{Answer, Defence, Domain, Pair, Renewal, ServiceWish, Spawn, StdStream};
@@ -61,7 +60,7 @@ impl Stillness {
     fn begin(registry: &Registry) -> io::Result<Self> {
         let (exit, exit_inside) = io::pipe()?;
         let streams = [StdStream::Pipe, StdStream::Pipe, StdStream::Nothing];
-        let ends = match registry.start_while_held(inside(HOLD, streams), exit_inside)? {
+        let ends = match registry.start_while_held(inside(registry, HOLD, streams), exit_inside)? {
             Started::Running { ends, .. } => ends,
             Started::Not { cause, .. } => return Err(io::Error::other(cause)),
         };
@@ -94,7 +93,7 @@ fn release(registry: &Registry) {
     let Ok((mut exit, exit_inside)) = io::pipe() else {
         return;
     };
-    let started = registry.start_while_held(inside(RELEASE, NOTHING), exit_inside);
+    let started = registry.start_while_held(inside(registry, RELEASE, NOTHING), exit_inside);
     if matches!(started, Ok(Started::Running { .. })) {
         // The exit itself matters, not its code.
         let _ = exit.read(&mut [0]);
@@ -102,8 +101,9 @@ fn release(registry: &Registry) {
 }
 
 /// Our own program inside.
-fn inside(word: &str, streams: [StdStream; 3]) -> Spawn {
-    let argv = [PROGRAM, inside::ROLE, word].map(|word| word.as_bytes().to_vec());
+fn inside(registry: &Registry, word: &str, streams: [StdStream; 3]) -> Spawn {
+    let helper = registry.plan.helper.as_os_str();
+    let argv = [helper, inside::ROLE.as_ref(), word.as_ref()].map(|word| word.as_bytes().to_vec());
     Spawn {
         sequence: 0,
         argv: argv.to_vec(),

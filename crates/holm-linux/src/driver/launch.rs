@@ -21,6 +21,7 @@ use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::guest::PROGRAM;
 use holm_keeper::guests::{self, GuestDoor};
 use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan};
 use holm_keeper::wire::{spoken_version, switched_off};
@@ -323,6 +324,7 @@ fn plan(
             dir: dirs.dir.clone(),
             socket: dirs.socket.clone(),
             program: driver.program.clone(),
+            helper: PROGRAM.into(),
             environment: variables(spec, visible.path),
             disk: spec.limits.disk_bytes,
             forgone,

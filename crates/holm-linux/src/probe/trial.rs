@@ -10,6 +10,7 @@ use holm_core::isolation::Isolation;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::directories::{descriptor_path, open_directory};
 use holm_keeper::files::remove::remove_tree;
+use holm_keeper::guest::PROGRAM;
 use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan, Stepped};
 use holm_keeper::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::fs;
@@ -71,6 +72,7 @@ fn launch(
             dir: dirs.dir.clone(),
             socket: dirs.socket.clone(),
             program: means.program.clone(),
+            helper: PROGRAM.into(),
             ..Plan::default()
         },
         home: "/trial/home".into(),

@@ -2,7 +2,6 @@
 //! cancellation. It has its own thread.
 
 use super::Held;
-use crate::guest::PROGRAM;
 use crate::inside::{self, END_RUN, RUN_MARK, SUBREAPER};
 use crate::keeper::registry::{KILLED, Registry, Started};
 use crate::keeper::secrets::Receiver;
@@ -106,7 +105,9 @@ fn begin<'a>(
     let record = Writer::begin(&held.directory, ROOM)?;
     let memory_kills = registry.limits().memory_kills();
     let (exit, exit_inside) = io::pipe()?;
-    let ours = [PROGRAM, inside::ROLE, SUBREAPER].map(|word| word.as_bytes().to_vec());
+    let helper = registry.plan.helper.as_os_str();
+    let ours =
+        [helper, inside::ROLE.as_ref(), SUBREAPER.as_ref()].map(|word| word.as_bytes().to_vec());
     let mut added = order.env;
     let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);

@@ -1,6 +1,5 @@
 //! Helper processes inside for services, and the environments of programs.
 
-use crate::guest::PROGRAM;
 use crate::inside::{self, MARK};
 use crate::keeper::exec;
 use crate::keeper::registry::{Registry, Started};
@@ -37,13 +36,13 @@ pub fn helper(
     domain: Domain,
 ) -> io::Result<(i32, PipeReader)> {
     let (exit, exit_inside) = io::pipe()?;
-    let ours = [PROGRAM.to_owned(), inside::ROLE.to_owned()];
+    let helper = registry.plan.helper.as_os_str().as_bytes().to_vec();
+    let ours = [helper, inside::ROLE.as_bytes().to_vec()];
     let spawn = Spawn {
         sequence: 0,
         argv: ours
             .into_iter()
-            .chain(arguments)
-            .map(String::into_bytes)
+            .chain(arguments.into_iter().map(String::into_bytes))
             .collect(),
         env,
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),

@@ -1,0 +1,331 @@
+//! What every running workspace does, whatever driver made it and however its keeper is reached. It has one
+//! service, [`SERVICE`], which prints `it is up` and then is ready.
+
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
+use holm_core::files::{Head, Operation, Range, Request as FileRequest};
+use holm_core::run::{Asker, How, RunOrder};
+use holm_core::service::Wish;
+use holm_core::session::protocol::{Ask, NewSession, Told, WaitEnd};
+use holm_core::{RunId, SessionId};
+use holm_keeper::client::{Connect, Connecting, ExecStream, KeeperClient, Pulled};
+use holm_keeper::runs::read::Piece;
+use holm_keeper::wire::{Answer, LogQuery, VERSION, control_frame};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+/// The name is looked for among all processes that a workspace without isolation can see.
+pub const SERVICE: &str = "conformance-service";
+
+/// Longer than anything here takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A workspace that runs.
+pub struct Workspace {
+    pub connect: Arc<dyn Connect>,
+    /// Where its code is, as programs inside see it.
+    pub root: PathBuf,
+    /// Our own program, as programs inside find it.
+    pub helper: String,
+}
+
+struct Shared(Arc<dyn Connect>);
+
+impl Connect for Shared {
+    fn connect(&self) -> Connecting<'_> {
+        self.0.connect()
+    }
+
+    fn connect_to_records(&self) -> Connecting<'_> {
+        self.0.connect_to_records()
+    }
+}
+
+/// Everything, and at last the end of the workspace.
+pub async fn all(workspace: &Workspace) {
+    let client = KeeperClient::new(Shared(Arc::clone(&workspace.connect)));
+    status_and_label(&client).await;
+    commands(&client).await;
+    a_terminal(&client).await;
+    refusals(workspace).await;
+    files(&client, workspace).await;
+    a_session(&client).await;
+    a_service(&client).await;
+    a_run(&client).await;
+    a_port(&client).await;
+    let grace = Duration::from_secs(5);
+    client.stop(grace, LIMIT).await.unwrap();
+    assert!(client.status().await.is_err(), "its keeper is gone");
+}
+
+async fn status_and_label(client: &KeeperClient) {
+    let status = client.status().await.unwrap();
+    assert_eq!((status.version, status.trouble), (VERSION, None));
+    client.relabel("another-name").await.unwrap();
+    client.tell_ports(Vec::new()).await.unwrap();
+    assert_eq!(client.status().await.unwrap().id, status.id);
+}
+
+/// What a command printed and its exit code; `input` is its stdin.
+async fn finish(stream: ExecStream, input: &[u8]) -> (String, String, u8) {
+    let ExecStream {
+        input: sender,
+        mut output,
+    } = stream;
+    // A command that has ended takes no more.
+    let _ = sender.send(ExecInput::Stdin(input.to_vec())).await;
+    let _ = sender.send(ExecInput::StdinEof).await;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    loop {
+        match timeout(LIMIT, output.recv()).await.unwrap().unwrap() {
+            ExecOutput::Stdout(bytes) => stdout.extend(bytes),
+            ExecOutput::Stderr(bytes) => stderr.extend(bytes),
+            ExecOutput::Exit(code) => {
+                let text = |bytes| String::from_utf8(bytes).unwrap();
+                return (text(stdout), text(stderr), code);
+            }
+            ExecOutput::Failed(fault) => panic!("{fault:?}"),
+            _ => {}
+        }
+    }
+}
+
+fn argv(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn shell(script: &str) -> ExecRequest {
+    ExecRequest {
+        argv: argv(&["sh", "-c", script]),
+        ..ExecRequest::default()
+    }
+}
+
+async fn commands(client: &KeeperClient) {
+    let check = async |request: ExecRequest, input: &[u8], expect: (&str, &str, u8)| {
+        let (stdout, stderr, code) = finish(client.exec(request).await.unwrap(), input).await;
+        assert_eq!((stdout.as_str(), stderr.as_str(), code), expect);
+    };
+    let script = "cat; echo problem >&2; exit 3";
+    check(shell(script), b"hello", ("hello", "problem\n", 3)).await;
+    check(shell("kill -9 $$"), b"", ("", "", 137)).await;
+    let env = ExecRequest {
+        env: vec![(b"GREETING".to_vec(), b"hi".to_vec())],
+        cwd: Some(b"/".to_vec()),
+        ..shell("echo $GREETING; pwd")
+    };
+    check(env, b"", ("hi\n/\n", "", 0)).await;
+    let missing = ExecRequest {
+        argv: argv(&["no-such-program-anywhere"]),
+        ..ExecRequest::default()
+    };
+    let (_, stderr, code) = finish(client.exec(missing).await.unwrap(), b"").await;
+    assert_eq!(code, 127);
+    assert!(stderr.contains("no-such-program-anywhere"), "{stderr}");
+    let slow = ExecRequest {
+        timeout: Some(Duration::from_millis(200)),
+        ..shell("sleep 1000")
+    };
+    check(slow, b"", ("", "", 124)).await;
+}
+
+async fn a_terminal(client: &KeeperClient) {
+    let request = ExecRequest {
+        terminal: Some(Terminal {
+            term: "xterm".to_owned(),
+            rows: 11,
+            cols: 44,
+        }),
+        ..shell("test -t 0 && test -t 1 && stty size; echo $TERM")
+    };
+    let (stdout, _, code) = finish(client.exec(request).await.unwrap(), b"").await;
+    assert_eq!((stdout.as_str(), code), ("11 44\r\nxterm\r\n", 0));
+}
+
+/// What a keeper answers to these bytes.
+async fn answer_to(workspace: &Workspace, request: serde_json::Value) -> Answer {
+    let mut stream = workspace.connect.connect().await.unwrap();
+    let frame = control_frame(&request).unwrap();
+    stream.write_all(&frame).await.unwrap();
+    let length = stream.read_u32_le().await.unwrap() as usize;
+    assert_eq!(stream.read_u8().await.unwrap(), 0);
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).await.unwrap();
+    serde_json::from_slice(&payload).unwrap()
+}
+
+async fn refusals(workspace: &Workspace) {
+    let check = async |request, expect: &str| match answer_to(workspace, request).await {
+        Answer::Refused(why) => assert!(why.contains(expect), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    let unknown = serde_json::json!({ "version": VERSION, "op": { "an_op_of_tomorrow": 1 } });
+    check(unknown, "an_op_of_tomorrow").await;
+    let other = serde_json::json!({ "version": 99, "op": "watch_ports" });
+    check(other, "protocol").await;
+    // Whatever the version, this one is answered.
+    let status = serde_json::json!({ "version": 99, "op": "status" });
+    let status = answer_to(workspace, status).await;
+    assert!(matches!(status, Answer::Status(_)), "{status:?}");
+}
+
+async fn files(client: &KeeperClient, workspace: &Workspace) {
+    let written = client.exec(shell("echo content > a-file")).await.unwrap();
+    assert_eq!(finish(written, b"").await.2, 0);
+    let request = FileRequest {
+        root: workspace.root.as_os_str().as_bytes().to_vec(),
+        path: b"a-file".to_vec(),
+        operation: Operation::Read(Range::default()),
+    };
+    let request = serde_json::to_string(&request).unwrap();
+    let read = ExecRequest {
+        argv: argv(&[&workspace.helper, holm_core::files::ROLE, &request]),
+        ..ExecRequest::default()
+    };
+    let (stdout, stderr, code) = finish(client.exec(read).await.unwrap(), b"").await;
+    let (head, content) = stdout.split_once('\n').expect(&stderr);
+    let head: Head = serde_json::from_str(head).unwrap();
+    assert!(matches!(head, Head::Content { length: 8, .. }), "{head:?}");
+    assert_eq!((content, code), ("content\n", 0));
+}
+
+async fn a_session(client: &KeeperClient) {
+    let new = NewSession {
+        id: SessionId::random().to_string(),
+        argv: argv(&["sh"]),
+        rows: 24,
+        cols: 80,
+        ..NewSession::default()
+    };
+    let session = new.id.clone();
+    let started = client.session(Ask::Start(Box::new(new))).await.unwrap();
+    assert!(matches!(started, Told::Started(_)), "{started:?}");
+    let sent = client.session(Ask::Send {
+        session: session.clone(),
+        text: b"echo a$((40 + 2))b".to_vec(),
+        keys: vec!["enter".to_owned()],
+    });
+    assert!(matches!(sent.await.unwrap(), Told::Sent { .. }));
+    let waited = client.session(Ask::Wait {
+        session: session.clone(),
+        idle_ms: None,
+        pattern: Some("a42b".to_owned()),
+        since: Some(0),
+        timeout_ms: LIMIT.as_millis() as u64,
+    });
+    match waited.await.unwrap() {
+        Told::Waited(waited) => assert_eq!(waited.reason, WaitEnd::Matched),
+        other => panic!("{other:?}"),
+    }
+    let ask = Ask::Kill {
+        session: session.clone(),
+    };
+    client.session(ask).await.unwrap();
+    let recorded = client.last_sessions().await.unwrap();
+    let recorded = recorded.iter().find(|status| status.id == session);
+    assert!(recorded.unwrap().exit_code.is_some(), "{recorded:?}");
+}
+
+async fn a_service(client: &KeeperClient) {
+    let mut changes = client.watch_services().await.unwrap();
+    let mut until = async |state: &str| {
+        loop {
+            let services = timeout(LIMIT, changes.recv()).await.unwrap().unwrap();
+            let service = services.services.iter().find(|it| it.name == SERVICE);
+            if service.unwrap().state == state {
+                return;
+            }
+        }
+    };
+    until("ready").await;
+    client.service(SERVICE, Wish::Stop).await.unwrap();
+    until("stopped").await;
+    client.service(SERVICE, Wish::Start).await.unwrap();
+    until("ready").await;
+    let recorded = client.last_services().await.unwrap();
+    assert_eq!(recorded.services[0].name, SERVICE);
+    let query = LogQuery {
+        services: vec![SERVICE.to_owned()],
+        ..LogQuery::default()
+    };
+    let mut logs = client.logs(query).await.unwrap();
+    let Pulled { items, has_more } = logs.read().await.unwrap();
+    let ups = items.iter().filter(|(service, record)| {
+        assert_eq!(service, SERVICE);
+        record.text == b"it is up"
+    });
+    assert_eq!((ups.count(), has_more), (2, false));
+    let wrong = client.service("no-such-service", Wish::Start).await;
+    assert!(wrong.is_err());
+}
+
+async fn a_run(client: &KeeperClient) {
+    let run = RunId::random();
+    let order = RunOrder {
+        run: run.to_string(),
+        argv: argv(&["sh", "-c", "cat; echo done >&2; exit 7"]),
+        env: Vec::new(),
+        message: "a message".to_owned(),
+        timeout_ms: LIMIT.as_millis() as u64,
+        asker: Asker::User,
+    };
+    let mut changes = client.begin_run(order).await.unwrap();
+    let mut last = None;
+    while let Some(seen) = timeout(LIMIT, changes.recv()).await.unwrap() {
+        last = Some(seen);
+    }
+    let end = last.clone().unwrap().end.unwrap();
+    assert_eq!((end.code, end.how), (7, How::Exited));
+    assert_eq!(client.recorded_run(&run).await.unwrap(), last);
+    let mut output = client.run_output(&run, 0).await.unwrap();
+    let read = output.read().await.unwrap();
+    let said = read.items.iter().map(|piece| match piece {
+        Piece::Output { bytes, .. } => bytes.as_slice(),
+        Piece::Missed { .. } => panic!("{piece:?}"),
+    });
+    let mut said: Vec<_> = said.collect();
+    said.sort();
+    assert_eq!(said, [&b"a message"[..], b"done\n"]);
+    client.forget_run(&run).await.unwrap();
+    assert_eq!(client.recorded_run(&run).await.unwrap(), None);
+}
+
+/// A server of one connection, which says what it hears.
+const SERVER: &str = "
+import socket
+server = socket.create_server(('127.0.0.1', 0))
+print(server.getsockname()[1], flush=True)
+connection, _ = server.accept()
+connection.sendall(connection.recv(100))
+connection.close()
+";
+
+async fn a_port(client: &KeeperClient) {
+    let request = ExecRequest {
+        argv: argv(&["python3", "-c", SERVER]),
+        ..ExecRequest::default()
+    };
+    let mut server = client.exec(request).await.unwrap();
+    let port: u16 = loop {
+        match timeout(LIMIT, server.output.recv()).await.unwrap().unwrap() {
+            ExecOutput::Stdout(bytes) => {
+                break String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+            }
+            ExecOutput::Started => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut listening = client.watch_ports().await.unwrap();
+    let ports = timeout(LIMIT, listening.recv()).await.unwrap().unwrap();
+    assert!(ports.contains(&port), "{ports:?}");
+    let mut stream = client.dial(port).await.unwrap();
+    stream.write_all(b"over the wire").await.unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, b"over the wire");
+    assert_eq!(finish(server, b"").await.2, 0);
+    assert!(client.dial(port).await.is_err(), "nobody listens any more");
+}

@@ -1,0 +1,6 @@
+//! Tests of the keeper's protocol.
+
+#![allow(clippy::unwrap_used)]
+
+mod conformance;
+mod plain;

@@ -1,0 +1,113 @@
+//! The protocol, against the driver without isolation in `tests/plain`.
+
+use crate::conformance::{self, SERVICE, Workspace};
+use holm_core::config::{OnAssign, Restart};
+use holm_core::spec::{Probe, Ready, Service};
+use holm_keeper::client::{Connect, Connecting, Stream};
+use holm_keeper::plan::{LaunchAnswer, Plan};
+use holm_keeper::wire::VERSION;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// The port of a keeper's bridge.
+struct Tcp(u16);
+
+impl Connect for Tcp {
+    fn connect(&self) -> Connecting<'_> {
+        Box::pin(async {
+            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.0)).await?;
+            Ok(Stream::Tcp(stream))
+        })
+    }
+
+    /// The keeper reads them: its files are not on the client's machine.
+    fn connect_to_records(&self) -> Connecting<'_> {
+        self.connect()
+    }
+}
+
+/// The example `plain`, which is built with the tests.
+fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let built = own.parent().unwrap().parent().unwrap();
+    let program = built.join("examples/plain");
+    assert!(program.exists(), "{} is not built", program.display());
+    program
+}
+
+fn plan(place: &Path) -> Plan {
+    let root = place.join("root");
+    fs::create_dir_all(place.join("guest")).unwrap();
+    fs::create_dir_all(&root).unwrap();
+    Plan {
+        version: VERSION,
+        id: "plain".to_owned(),
+        label: "plain".to_owned(),
+        root,
+        dir: place.to_owned(),
+        socket: place.join("control.sock"),
+        program: program(),
+        helper: program(),
+        audit: place.to_owned(),
+        environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        services: vec![Service {
+            name: SERVICE.to_owned(),
+            run: "echo it is up; exec sleep 1000".to_owned(),
+            ready: Some(Ready {
+                probe: Probe::Log {
+                    text: "it is up".to_owned(),
+                },
+                timeout_ms: 60_000,
+            }),
+            depends_on: Vec::new(),
+            restart: Restart::No,
+            on_assign: OnAssign::None,
+            build: None,
+            rebuild_when: Vec::new(),
+            env: Vec::new(),
+            port: None,
+        }],
+        ..Plan::default()
+    }
+}
+
+fn start(plan: &Plan) -> Child {
+    let log = File::create(plan.dir.join("keeper.log")).unwrap();
+    let mut keeper = Command::new(&plan.program)
+        .arg("keeper")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let mut stdin = keeper.stdin.take().unwrap();
+    stdin.write_all(&serde_json::to_vec(plan).unwrap()).unwrap();
+    drop(stdin);
+    let mut answer = Vec::new();
+    let mut stdout = keeper.stdout.take().unwrap();
+    stdout.read_to_end(&mut answer).unwrap();
+    let answer: LaunchAnswer = serde_json::from_slice(&answer).unwrap();
+    assert!(matches!(answer, LaunchAnswer::Ready), "{answer:?}");
+    keeper
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_processes_over_tcp_are_a_workspace() {
+    let place = tempfile::tempdir().unwrap();
+    let plan = plan(place.path());
+    let mut keeper = start(&plan);
+    let port = fs::read_to_string(place.path().join("port")).unwrap();
+    conformance::all(&Workspace {
+        connect: Arc::new(Tcp(port.parse().unwrap())),
+        root: plan.root.clone(),
+        helper: plan.helper.to_str().unwrap().to_owned(),
+    })
+    .await;
+    let ended = tokio::task::spawn_blocking(move || keeper.wait().unwrap());
+    assert!(ended.await.unwrap().success(), "it was asked to stop");
+}
