@@ -1,9 +1,9 @@
-//! Starts one command inside for a client; [`super::session`] continues from there.
+//! Starting one command inside for a client; [`super::relay`] goes on from there.
 
 use super::connection::say;
 use super::quiet::Quiet;
 use super::registry::{Registry, Started};
-use super::session::{Limits, Running, Session};
+use super::relay::{Options, Relay, Running};
 use crate::descriptors::is_too_many;
 use crate::stdio::PIPES;
 use crate::wire::{Answer, Exec, Spawn};
@@ -67,11 +67,12 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()
         stderr,
         exit,
     };
-    let limits = Limits {
+    let options = Options {
         time: exec.timeout_ms.map(Duration::from_millis),
         quiet,
+        masking: exec.masking,
     };
-    Session::new(registry, stream, running, (limits, exec.masking), door)?.run()
+    Relay::new(registry, stream, running, options, door)?.run()
 }
 
 /// Init did not pass the requested terminal, or the kernel did not allow it.

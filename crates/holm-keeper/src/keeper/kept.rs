@@ -1,6 +1,6 @@
-//! Lets a command outlive the daemon: output is kept until the client acknowledges it, and a client
-//! that lost its daemon reconnects with the command's key. Used by [`super::session`];
-//! [`super::connection`] delivers returning clients.
+//! What lets a command outlive the daemon between it and its client: output is kept until the client
+//! says that it has it, and a client that lost its daemon comes back by the command's key. Used by
+//! [`super::relay`]; [`super::connection`] brings those who return.
 //!
 //! The key gives access to the command, so it is never revealed.
 

@@ -1,5 +1,5 @@
-//! The silence deadline of programs that holm itself runs inside, mostly git: the workspace's
-//! filters, hooks and files in `.git` can block it forever. Called by [`super::session`].
+//! The deadline of a program that holm itself runs inside, git mostly: a workspace's own filters,
+//! hooks and files in `.git` can hold it for ever. Called by [`super::relay`].
 
 use super::registry::Registry;
 use super::services;

@@ -46,14 +46,15 @@ pub struct Running {
     pub exit: PipeReader,
 }
 
-/// The time limits of a command.
-pub struct Limits {
+/// How long the command may take, and what becomes of secrets in its output.
+pub struct Options {
     /// In total.
     pub time: Option<Duration>,
     pub quiet: Option<Quiet>,
+    pub masking: Masking,
 }
 
-pub struct Session<'a> {
+pub struct Relay<'a> {
     registry: &'a Registry,
     /// For stdout and stderr, if secrets are masked.
     maskers: Option<[Masker; 2]>,
@@ -103,14 +104,14 @@ struct Ready {
     door: bool,
 }
 
-// === impl Session ===
+// === impl Relay ===
 
-impl<'a> Session<'a> {
+impl<'a> Relay<'a> {
     pub fn new(
         registry: &'a Registry,
         client: UnixStream,
         running: Running,
-        (limits, masking): (Limits, Masking),
+        options: Options,
         door: Option<Door<'a>>,
     ) -> io::Result<Self> {
         let outputs = [Some(&running.stdout), running.stderr.as_ref()];
@@ -120,7 +121,7 @@ impl<'a> Session<'a> {
         client.set_nonblocking(true)?;
         Ok(Self {
             registry,
-            maskers: maskers(registry, masking),
+            maskers: maskers(registry, options.masking),
             client: Some(client),
             pid: running.pid,
             terminal: running.terminal,
@@ -128,8 +129,8 @@ impl<'a> Session<'a> {
             stdout: Some(running.stdout),
             stderr: running.stderr,
             exit: running.exit,
-            deadline: limits.time.map(|time| Instant::now() + time),
-            quiet: limits.quiet,
+            deadline: options.time.map(|time| Instant::now() + time),
+            quiet: options.quiet,
             incoming: Vec::new(),
             outgoing: VecDeque::new(),
             input: VecDeque::new(),
