@@ -161,7 +161,8 @@ async fn logs(
     let since = parameters.since.as_deref().map(since).transpose()?;
     let query = LogQuery {
         services,
-        since_us: since.map(|since| since.as_micros() as u64),
+        // Records have whole microseconds.
+        since_us: since.map(|since| since.as_nanos().div_ceil(1000) as u64),
         last: parameters.last,
     };
     let keeper = app.engine.keeper(&id).await?;
