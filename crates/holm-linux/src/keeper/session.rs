@@ -429,7 +429,7 @@ impl<'a> Session<'a> {
         let known = self.registry.secrets.known();
         match self.masker(kind) {
             Some(masker) => {
-                masker.know(&known);
+                masker.set_known(&known);
                 masker.take(&chunk)
             }
             None => chunk,
