@@ -30,13 +30,13 @@ pub enum ToServer {
     StdinEof,
     Resize { rows: u16, cols: u16 },
     Signal(i32),
-    Resume(Heard),
-    Taken(Heard),
+    Resume(Received),
+    Taken(Received),
 }
 
 /// How many bytes of a command's output a client has received since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Heard {
+pub struct Received {
     pub stdout: u64,
     pub stderr: u64,
 }

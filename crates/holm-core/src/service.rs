@@ -163,7 +163,7 @@ enum Progress {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ending {
-    asked: Asked,
+    asked: StopProgress,
     /// Which processes are left: the program that was started, and others.
     program_runs: bool,
     others_run: bool,
@@ -171,7 +171,7 @@ struct Ending {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum StopProgress {
     NotYet,
     Terminated { until: Duration },
     Killed { until: Duration },
@@ -402,19 +402,19 @@ impl Life {
             }
             Phase::Ending(ending) => {
                 let (asked, order) = match ending.asked {
-                    Asked::NotYet => (
-                        Asked::Terminated {
+                    StopProgress::NotYet => (
+                        StopProgress::Terminated {
                             until: now + self.rules.grace,
                         },
                         Order::Terminate,
                     ),
-                    Asked::Terminated { until } if until <= now => (
-                        Asked::Killed {
+                    StopProgress::Terminated { until } if until <= now => (
+                        StopProgress::Killed {
                             until: now + GIVE_UP_AFTER,
                         },
                         Order::Kill,
                     ),
-                    Asked::Killed { until } if until <= now => {
+                    StopProgress::Killed { until } if until <= now => {
                         ending.program_runs = false;
                         ending.others_run = false;
                         self.finish_ending();
@@ -438,8 +438,8 @@ impl Life {
                 Progress::Late | Progress::Ready => None,
             },
             Phase::Ending(ending) => match ending.asked {
-                Asked::NotYet => Some(Duration::ZERO),
-                Asked::Terminated { until } | Asked::Killed { until } => Some(until),
+                StopProgress::NotYet => Some(Duration::ZERO),
+                StopProgress::Terminated { until } | StopProgress::Killed { until } => Some(until),
             },
             _ => None,
         }
@@ -545,7 +545,7 @@ impl Life {
     fn end(&mut self, then: Then) {
         self.reason = None;
         self.phase = Phase::Ending(Ending {
-            asked: Asked::NotYet,
+            asked: StopProgress::NotYet,
             program_runs: self.pid.is_some(),
             others_run: true,
             then,

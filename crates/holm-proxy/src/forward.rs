@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    async fn hear(stream: &mut TcpStream, length: usize) -> String {
+    async fn receive(stream: &mut TcpStream, length: usize) -> String {
         let mut received = vec![0; length];
         stream.read_exact(&mut received).await.unwrap();
         String::from_utf8(received).unwrap()
@@ -242,17 +242,17 @@ mod tests {
         let bound = bind(outside).unwrap();
         let forward = Forward::begin(bound, to(one), &Here, &Traffic::for_files(4096));
         let mut early = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
-        assert_eq!(hear(&mut early, 3).await, "one");
+        assert_eq!(receive(&mut early, 3).await, "one");
         forward.set_target(to(two));
         let mut late = TcpStream::connect(("127.0.0.1", outside)).await.unwrap();
-        assert_eq!(hear(&mut late, 3).await, "two");
+        assert_eq!(receive(&mut late, 3).await, "two");
         forward.close().await;
         let refused = TcpStream::connect(("127.0.0.1", outside))
             .await
             .unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         early.write_all(b"still").await.unwrap();
-        assert_eq!(hear(&mut early, 5).await, "still");
+        assert_eq!(receive(&mut early, 5).await, "still");
     }
 
     #[tokio::test]

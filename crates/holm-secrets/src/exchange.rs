@@ -83,7 +83,7 @@ impl Exchange {
     pub fn swap(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut exchanger = Exchanger::new(self.clone());
         let mut swapped = exchanger.take(text);
-        exchanger.tell(exchanger.held.len(), &mut swapped);
+        exchanger.emit(exchanger.held.len(), &mut swapped);
         (swapped != text).then_some(swapped)
     }
 }
@@ -108,24 +108,24 @@ impl Exchanger {
     /// Takes the next bytes; returns those that can be passed on now.
     pub fn take(&mut self, piece: &[u8]) -> Vec<u8> {
         let pairs = Arc::clone(&self.exchange.0);
-        let mut told = Vec::with_capacity(piece.len());
+        let mut output = Vec::with_capacity(piece.len());
         for byte in piece {
             if self.held.is_empty() && pairs.patterns.next(self.state, *byte) == 0 {
                 // No pattern begins here, which is the case for nearly every byte.
                 self.state = 0;
-                told.push(*byte);
+                output.push(*byte);
                 continue;
             }
             self.step(&pairs, *byte);
             let sure = self.sure();
             // Moving few bytes often costs more than holding some of them longer.
             if sure == self.held.len() || sure >= 4096 {
-                self.tell(sure, &mut told);
+                self.emit(sure, &mut output);
             }
         }
         let sure = self.sure();
-        self.tell(sure, &mut told);
-        told
+        self.emit(sure, &mut output);
+        output
     }
 
     pub fn holds_something(&self) -> bool {
@@ -135,10 +135,10 @@ impl Exchanger {
     /// Releases the held bytes, because the stream ended or its reader cannot wait. The next bytes
     /// may still complete a value.
     pub fn rest(&mut self) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         self.cover_begun();
-        self.tell(self.held.len(), &mut told);
-        told
+        self.emit(self.held.len(), &mut output);
+        output
     }
 
     /// Replaces a partial value by the token if more than a few letters of it are held.
@@ -197,9 +197,9 @@ impl Exchanger {
         }
     }
 
-    fn tell(&mut self, count: usize, told: &mut Vec<u8>) {
+    fn emit(&mut self, count: usize, output: &mut Vec<u8>) {
         let sure = self.held.drain(..count);
-        told.extend(sure.map(|(byte, instead)| instead.unwrap_or(byte)));
+        output.extend(sure.map(|(byte, instead)| instead.unwrap_or(byte)));
     }
 }
 

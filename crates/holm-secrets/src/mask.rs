@@ -87,7 +87,7 @@ impl Masker {
     }
 
     /// Replaces the known values. Bytes held back are checked again.
-    pub fn know(&mut self, known: &Known) {
+    pub fn set_known(&mut self, known: &Known) {
         if Arc::ptr_eq(&self.known.0, &known.0) {
             return;
         }
@@ -107,25 +107,25 @@ impl Masker {
         if self.known.is_empty() && self.held.is_empty() {
             return piece.to_vec();
         }
-        let mut told = Vec::with_capacity(piece.len());
+        let mut output = Vec::with_capacity(piece.len());
         for byte in piece {
             let is_between = self.held.is_empty() && self.state == 0;
             if is_between && self.known.0.next(0, *byte) == 0 {
                 // No value begins here, which is the case for nearly every byte.
                 self.is_inside = false;
-                told.push(*byte);
+                output.push(*byte);
                 continue;
             }
             self.step(*byte);
             let sure = self.held.len() - self.known.0.depth(self.state).min(self.held.len());
             // Moving few bytes often costs more than holding some of them longer.
             if sure == self.held.len() || sure >= 4096 {
-                self.tell(sure, &mut told);
+                self.emit(sure, &mut output);
             }
         }
         let sure = self.held.len() - self.known.0.depth(self.state).min(self.held.len());
-        self.tell(sure, &mut told);
-        told
+        self.emit(sure, &mut output);
+        output
     }
 
     /// Whether bytes are held back.
@@ -136,30 +136,30 @@ impl Masker {
     /// Releases a few bytes that look like a prefix, when no more came for a while. A longer
     /// prefix, which would reveal something, and half a character stay held back.
     pub fn pause(&mut self) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         if self.known.0.depth(self.state) < SHORTEST {
             let held: Vec<u8> = self.held.iter().map(|(byte, _)| *byte).collect();
             let half = match held.utf8_chunks().last() {
                 Some(last) if is_cut(last.invalid()) => last.invalid().len(),
                 _ => 0,
             };
-            self.tell(held.len() - half, &mut told);
+            self.emit(held.len() - half, &mut output);
         }
-        told
+        output
     }
 
     /// Ends the stream. A long prefix of a value is masked too.
     pub fn finish(&mut self) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         let begun = self.known.0.depth(self.state).min(self.held.len());
         if begun >= SHORTEST {
             let from = self.held.len() - begun;
             self.held[from..].iter_mut().for_each(|held| held.1 = true);
         }
-        self.tell(self.held.len(), &mut told);
+        self.emit(self.held.len(), &mut output);
         self.state = 0;
         self.is_inside = false;
-        told
+        output
     }
 
     fn step(&mut self, byte: u8) {
@@ -172,15 +172,15 @@ impl Masker {
         }
     }
 
-    fn tell(&mut self, count: usize, told: &mut Vec<u8>) {
+    fn emit(&mut self, count: usize, output: &mut Vec<u8>) {
         for (byte, is_covered) in self.held.drain(..count) {
             match (is_covered, self.style) {
-                (false, _) => told.push(byte),
+                (false, _) => output.push(byte),
                 (true, Style::Word) if self.is_inside => {}
-                (true, Style::Word) => told.extend(MASK),
-                (true, Style::Stars) if byte.is_ascii_control() => told.push(byte),
+                (true, Style::Word) => output.extend(MASK),
+                (true, Style::Stars) if byte.is_ascii_control() => output.push(byte),
                 (true, Style::Stars) if is_continued(byte) => {}
-                (true, Style::Stars | Style::Bytes) => told.push(b'*'),
+                (true, Style::Stars | Style::Bytes) => output.push(b'*'),
             }
             self.is_inside = is_covered;
         }

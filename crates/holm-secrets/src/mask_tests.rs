@@ -162,7 +162,7 @@ fn what_is_held_back_is_bounded_and_other_values_can_come() {
     // The held bytes are a prefix of a value that is added only now.
     let mut masker = Masker::new(known(&["xyzxyz1"]));
     let mut masked = masker.take(b"..xyzxyz");
-    masker.know(&known(&["xyzxyz2"]));
+    masker.set_known(&known(&["xyzxyz2"]));
     masked.extend(masker.take(b"2.."));
     masked.extend(masker.finish());
     assert_eq!(masked, b"..[secret]..");

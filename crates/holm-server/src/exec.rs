@@ -12,7 +12,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use holm_api::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use holm_api::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::{Fault, RequestId, WorkspaceId};
 use holm_engine::Stopped;
 use holm_engine::exec::{
@@ -40,7 +40,7 @@ pub struct Named {
 /// The first message: a new command, or a reconnect.
 enum First {
     Start(Start),
-    Resume(Heard),
+    Resume(Received),
 }
 
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -133,7 +133,7 @@ async fn begin(
             app.require_within_policy(id).await?;
             (start, key)
         }
-        (First::Resume(Heard { stdout, stderr }), Some(key)) => {
+        (First::Resume(Received { stdout, stderr }), Some(key)) => {
             let resume = Resume {
                 key,
                 stdout,
@@ -249,7 +249,7 @@ async fn feed(
             Said::Control(ToServer::StdinEof) => ExecInput::StdinEof,
             Said::Control(ToServer::Resize { rows, cols }) => ExecInput::Resize { rows, cols },
             Said::Control(ToServer::Signal(number)) => ExecInput::Signal(number),
-            Said::Control(ToServer::Taken(Heard { stdout, stderr })) => {
+            Said::Control(ToServer::Taken(Received { stdout, stderr })) => {
                 ExecInput::Taken { stdout, stderr }
             }
             Said::Control(ToServer::Start(_) | ToServer::Resume(_)) => {

@@ -73,7 +73,7 @@ pub async fn all_trashed(client: &Client, typed: &[String]) -> Result<Vec<Worksp
     let candidates = trashed(client).await?;
     let mut ids = Vec::new();
     for typed in typed {
-        let id = meant(typed, &candidates).map_err(|fault| in_trash(fault, typed))?;
+        let id = resolve_id(typed, &candidates).map_err(|fault| in_trash(fault, typed))?;
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -112,11 +112,11 @@ async fn live(
     typed: &str,
     candidates: &[Candidate],
 ) -> Result<WorkspaceId, Fault> {
-    let missing = match meant(typed, candidates) {
+    let missing = match resolve_id(typed, candidates) {
         Err(fault) if fault.code == Code::WorkspaceNotFound => fault,
         resolved => return resolved,
     };
-    let (where_it_is, hint) = match meant(typed, &trashed(client).await?) {
+    let (where_it_is, hint) = match resolve_id(typed, &trashed(client).await?) {
         Ok(id) => (
             "it is in the trash",
             format!("`holm restore {id}` brings it back"),
@@ -131,7 +131,7 @@ async fn live(
     Err(Fault::new(missing.code, message, hint))
 }
 
-fn meant(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
+fn resolve_id(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
     let reference = WorkspaceRef::new(typed);
     match reference.resolve(&Here::default(), candidates) {
         // Only now the current directory matters, and asking git takes time.

@@ -4,7 +4,7 @@ use super::Client;
 use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing};
 use crate::ErrorBody;
-use crate::exec::{CONTROL, Heard, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use crate::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, WorkspaceId};
@@ -70,7 +70,7 @@ impl Client {
         &self,
         id: &WorkspaceId,
         key: &str,
-        heard: Heard,
+        heard: Received,
     ) -> Result<ExecSocket, Fault> {
         let route = format!("/workspaces/{id}/exec?key={key}");
         self.converse(&route, &ToServer::Resume(heard)).await
@@ -110,7 +110,7 @@ impl ExecSender {
     }
 
     /// Acknowledges output; only after [`ExecEvent::Kept`].
-    pub async fn taken(&mut self, heard: Heard) -> Result<(), Fault> {
+    pub async fn taken(&mut self, heard: Received) -> Result<(), Fault> {
         self.control(&ToServer::Taken(heard)).await
     }
 
@@ -125,7 +125,7 @@ impl ExecSender {
 impl ExecReceiver {
     pub async fn next(&mut self) -> Result<ExecEvent, Fault> {
         loop {
-            let Some((channel, message)) = websocket::hear(&mut self.0).await? else {
+            let Some((channel, message)) = websocket::receive(&mut self.0).await? else {
                 return Err(cut_off());
             };
             match channel {

@@ -174,7 +174,7 @@ impl AttachSender {
 impl AttachReceiver {
     pub async fn next(&mut self) -> Result<AttachEvent, Fault> {
         loop {
-            let Some((channel, message)) = websocket::hear(&mut self.0).await? else {
+            let Some((channel, message)) = websocket::receive(&mut self.0).await? else {
                 return Err(cut_off());
             };
             match channel {

@@ -50,7 +50,7 @@ pub(super) async fn say(sink: &mut Outgoing, channel: u8, payload: &[u8]) -> Res
 }
 
 /// The next message with its channel; `None` when the daemon closed the connection.
-pub(super) async fn hear(stream: &mut Incoming) -> Result<Option<(u8, Bytes)>, Fault> {
+pub(super) async fn receive(stream: &mut Incoming) -> Result<Option<(u8, Bytes)>, Fault> {
     loop {
         match stream.next().await {
             Some(Ok(Message::Binary(mut message))) if !message.is_empty() => {

@@ -430,7 +430,7 @@ impl<'a> Relay<'a> {
         let known = self.registry.secrets.known();
         match self.masker(kind) {
             Some(masker) => {
-                masker.know(&known);
+                masker.set_known(&known);
                 masker.take(&chunk)
             }
             None => chunk,

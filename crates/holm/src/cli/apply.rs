@@ -5,7 +5,8 @@ use super::completions::labels;
 use super::output::GOOD;
 use super::user_checkout::Checkout;
 use super::work::{
-    Consent, Flagged, Subject, flagged, recover, remark_aside, remark_left_out, settle, told,
+    Consent, Flagged, Subject, flagged, recover, recovery_text, remark_aside, remark_left_out,
+    settle,
 };
 use super::{Context, Outcome, connect, settings};
 use clap::Args;
@@ -150,7 +151,7 @@ fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
     match staged.recover()? {
         Some(Recovered::Finished) => Ok(()),
         Some(recovered) => Err(Fault {
-            message: format!("{}; {}", failed.message, told(&recovered)),
+            message: format!("{}; {}", failed.message, recovery_text(&recovered)),
             ..failed
         }),
         None => Err(failed),

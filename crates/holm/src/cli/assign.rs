@@ -51,10 +51,10 @@ pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
             stash: arguments.stash,
             shallow,
         };
-        let tell = moving.progress();
+        let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());
-        let moved = client.assign(id, &assign, tell).await?;
+        let moved = client.assign(id, &assign, report).await?;
         moving.wait(moved, arguments.wait.patience()).await
     })?;
-    readied.tell(context)
+    readied.print(context)
 }

@@ -11,12 +11,12 @@
 use super::connect;
 use super::lines::Lines;
 use super::output::BROKEN_PIPE_EXIT;
-use super::signals::{Heard as Signalled, Signals};
+use super::signals::{SignalAction, Signals};
 use super::stream::{Stream, Writer, read_stdin};
 use super::terminal::{self, RawMode};
 use bytes::Bytes;
 use holm_api::client::{Client, ExecEvent, ExecReceiver, ExecSender, ExecSocket};
-use holm_api::exec::{Heard, OUTPUT_STEP, STDIN_WINDOW, Start};
+use holm_api::exec::{OUTPUT_STEP, Received, STDIN_WINDOW, Start};
 use holm_core::{Code, Fault, WorkspaceId};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
@@ -50,7 +50,7 @@ struct Shared {
     started: Cell<bool>,
     /// Whether the client can reconnect to the command.
     kept: Cell<bool>,
-    heard: Cell<Heard>,
+    received: Cell<Received>,
     /// Sent input that the command has not read yet, and the total sent.
     untaken: RefCell<VecDeque<u8>>,
     sent: Cell<u64>,
@@ -59,20 +59,20 @@ struct Shared {
 }
 
 /// From the daemon to this process.
-struct Hearing {
+struct OutputSide {
     attachment: Attachment,
     writer: Writer,
     lines: Lines,
 }
 
 /// From this process to the daemon.
-struct Feeding {
+struct InputSide {
     signals: Signals,
     input: Option<mpsc::Receiver<Bytes>>,
     waiting: Option<Bytes>,
     is_over: bool,
     /// The last acknowledgement sent.
-    told: Heard,
+    confirmed: Received,
 }
 
 /// Why the connection to one daemon ended.
@@ -84,7 +84,7 @@ enum Ended {
 }
 
 /// How a client that lost its daemon continues.
-enum Back {
+enum Reconnected {
     /// With another daemon.
     Again(Box<ExecSocket>),
     /// Not at all: a signal arrived that could not be forwarded.
@@ -106,40 +106,40 @@ pub async fn attach(
     let key = secret()?;
     let mut socket = client.exec_kept(id, &key, start).await?;
     let shared = Shared::default();
-    let mut hearing = Hearing {
+    let mut output = OutputSide {
         attachment,
         writer: Writer::start(),
         lines: Lines::default(),
     };
-    let mut feeding = Feeding {
+    let mut input = InputSide {
         signals,
         input: None,
         waiting: None,
         is_over: false,
-        told: Heard::default(),
+        confirmed: Received::default(),
     };
     let result = loop {
         let ExecSocket { sender, receiver } = socket;
         let ended = {
-            let feed = feeding.feed(sender, &shared);
-            let hear = hearing.hear(receiver, &shared);
-            tokio::pin!(feed, hear);
+            let feed = input.feed(sender, &shared);
+            let receive = output.receive(receiver, &shared);
+            tokio::pin!(feed, receive);
             tokio::select! {
-                ended = &mut hear => ended?,
+                ended = &mut receive => ended?,
                 signalled = &mut feed => match signalled {
                     Some(number) => break Ok(128 + number),
                     // The daemon went away; the other direction knows how and why.
-                    None => hear.await?,
+                    None => receive.await?,
                 },
             }
         };
         socket = match ended {
-            Ended::Code(code) => break hearing.finish(Some(code)).await,
-            Ended::Unwritten => break hearing.finish(None).await,
+            Ended::Code(code) => break output.finish(Some(code)).await,
+            Ended::Unwritten => break output.finish(None).await,
             Ended::Lost(fault) if !shared.kept.get() => break Err(fault),
-            Ended::Lost(_) => match come_back(id, &key, &shared, &mut feeding).await? {
-                Back::Again(socket) => *socket,
-                Back::Signalled(number) => break Ok(128 + number),
+            Ended::Lost(_) => match come_back(id, &key, &shared, &mut input).await? {
+                Reconnected::Again(socket) => *socket,
+                Reconnected::Signalled(number) => break Ok(128 + number),
             },
         };
     };
@@ -163,24 +163,24 @@ async fn come_back(
     id: &WorkspaceId,
     key: &str,
     shared: &Shared,
-    feeding: &mut Feeding,
-) -> Result<Back, Fault> {
+    input: &mut InputSide,
+) -> Result<Reconnected, Fault> {
     let begun = Instant::now();
     let mut is_said = false;
     loop {
         let tried = async {
             let client = connect::started_unless_stopped().await?;
-            let mut socket = client.resume(id, key, shared.heard.get()).await?;
+            let mut socket = client.resume(id, key, shared.received.get()).await?;
             let first = socket.receiver.next().await?;
             Ok((socket, first))
         };
         let fault = match tried.await {
             Ok((mut socket, ExecEvent::Resumed { received, taken })) => {
                 shared.started.set(true);
-                feeding.told = shared.heard.get();
+                input.confirmed = shared.received.get();
                 let missed = shared.resumed(received, taken);
-                match feeding.catch_up(&mut socket.sender, &missed).await {
-                    Ok(()) => return Ok(Back::Again(Box::new(socket))),
+                match input.catch_up(&mut socket.sender, &missed).await {
+                    Ok(()) => return Ok(Reconnected::Again(Box::new(socket))),
                     Err(fault) => fault,
                 }
             }
@@ -197,7 +197,7 @@ async fn come_back(
         if is_stopped && !is_said && begun.elapsed() > SAYS_SO {
             is_said = true;
             // In raw mode the cursor may not be at the beginning of a line.
-            let end = match feeding.signals.attachment() {
+            let end = match input.signals.attachment() {
                 Attachment::Terminal => "\r\n",
                 Attachment::Pipes | Attachment::Lines => "\n",
             };
@@ -205,7 +205,7 @@ async fn come_back(
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
-            number = feeding.signals.ending(), if is_stopped => return Ok(Back::Signalled(number)),
+            number = input.signals.ending(), if is_stopped => return Ok(Reconnected::Signalled(number)),
         }
     }
 }
@@ -249,12 +249,12 @@ impl Shared {
     }
 
     fn hears(&self, stream: Stream, length: usize) {
-        let mut heard = self.heard.get();
+        let mut received = self.received.get();
         match stream {
-            Stream::Stdout => heard.stdout += length as u64,
-            Stream::Stderr => heard.stderr += length as u64,
+            Stream::Stdout => received.stdout += length as u64,
+            Stream::Stderr => received.stderr += length as u64,
         }
-        self.heard.set(heard);
+        self.received.set(received);
         self.news.notify_one();
     }
 
@@ -270,11 +270,15 @@ impl Shared {
     }
 }
 
-// === impl Hearing ===
+// === impl OutputSide ===
 
-impl Hearing {
+impl OutputSide {
     /// Passes the daemon's events to the writing thread until the command or the daemon has ended.
-    async fn hear(&mut self, mut receiver: ExecReceiver, shared: &Shared) -> Result<Ended, Fault> {
+    async fn receive(
+        &mut self,
+        mut receiver: ExecReceiver,
+        shared: &Shared,
+    ) -> Result<Ended, Fault> {
         loop {
             let event = match receiver.next().await {
                 Ok(event) => event,
@@ -336,9 +340,9 @@ impl Hearing {
     }
 }
 
-// === impl Feeding ===
+// === impl InputSide ===
 
-impl Feeding {
+impl InputSide {
     /// Passes stdin and signals to the daemon. Ends only when the daemon no longer reads, or with
     /// the number of a signal that ends this process although a terminal is attached.
     async fn feed(&mut self, mut sender: ExecSender, shared: &Shared) -> Option<u8> {
@@ -347,11 +351,12 @@ impl Feeding {
                 shared.sending(&piece);
                 sender.stdin(&piece).await.ok()?;
             }
-            let heard = shared.heard.get();
-            let more = heard.stdout - self.told.stdout + heard.stderr - self.told.stderr;
+            let received = shared.received.get();
+            let more =
+                received.stdout - self.confirmed.stdout + received.stderr - self.confirmed.stderr;
             if shared.kept.get() && more >= OUTPUT_STEP {
-                self.told = heard;
-                sender.taken(heard).await.ok()?;
+                self.confirmed = received;
+                sender.taken(received).await.ok()?;
             }
             // Input that the command cannot get yet is not read.
             if shared.started.get() && self.input.is_none() && !self.is_over {
@@ -365,9 +370,9 @@ impl Feeding {
                     None => { self.is_over = true; sender.stdin_eof().await }
                 },
                 signal = self.signals.next() => match signal {
-                    Signalled::Forward(number) => sender.signal(number).await,
-                    Signalled::Resized => resize(&mut sender).await,
-                    Signalled::End(number) => return Some(number),
+                    SignalAction::Forward(number) => sender.signal(number).await,
+                    SignalAction::Resized => resize(&mut sender).await,
+                    SignalAction::End(number) => return Some(number),
                 },
             };
             sent.ok()?;

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// A requested repository.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct CloneRequest {
     pub url: CloneUrl,
     /// The name of a new directory; default: the last part of the URL.
     pub name: Option<String>,
@@ -58,7 +58,11 @@ const MOST_NUMBERS: u32 = 1000;
 const LARGEST_CONFIG: u64 = 1 << 20;
 
 /// Finds or makes the clone of a URL. An existing one stays as it is.
-pub async fn find(context: &Context, asked: &Asked, cancel: &Cancel) -> Result<ByUrl, Fault> {
+pub async fn find(
+    context: &Context,
+    asked: &CloneRequest,
+    cancel: &Cancel,
+) -> Result<ByUrl, Fault> {
     let source_dirs = DaemonUser::current()?.settings()?.source_dirs;
     let (wish, cancel) = (asked.clone(), cancel.clone());
     let cloning = try_blocking(move || wish.find_or_clone(&source_dirs, &cancel));
@@ -95,7 +99,7 @@ pub async fn refresh(
 
 /// Resolves a name in a repository that was named by URL: a branch of the remote, or whatever the
 /// repository itself knows.
-pub async fn meant(checkout: &Checkout, name: &str) -> Result<String, Fault> {
+pub async fn resolve_name(checkout: &Checkout, name: &str) -> Result<String, Fault> {
     if checkout.repository.url.is_none() {
         return Ok(name.to_owned());
     }
@@ -116,14 +120,14 @@ async fn telling<T>(
     loop {
         tokio::select! {
             done = &mut work => return done,
-            () = tokio::time::sleep(Duration::from_millis(250)) => progress.tell(step, 0, 0),
+            () = tokio::time::sleep(Duration::from_millis(250)) => progress.report(step, 0, 0),
         }
     }
 }
 
-// === impl Asked ===
+// === impl CloneRequest ===
 
-impl Asked {
+impl CloneRequest {
     fn find_or_clone(
         &self,
         source_dirs: &[PathBuf],

@@ -42,7 +42,7 @@ pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
         let mut after = arguments.after;
         let mut client = connect::started().await?;
         loop {
-            let ended = tell(context, &client, &mut after, until).await;
+            let ended = print_events(context, &client, &mut after, until).await;
             match (ended, until) {
                 (Ok(Ended::TooSlow), _) | (Ok(Ended::Newest), Until::Now) => return Ok(()),
                 (Ok(Ended::Newest), Until::Ever) => {}
@@ -63,7 +63,7 @@ enum Ended {
 }
 
 /// Prints events of one daemon, and returns how far it got.
-async fn tell(
+async fn print_events(
     context: &Context,
     client: &Client,
     after: &mut Option<u64>,

@@ -105,7 +105,7 @@ pub async fn fetch(
     remark_left_out(context, captured);
     remark_uncommitted(context, captured);
     remark_aside(context, &workspace.label, captured);
-    Ok(told(workspace, captured, branch, commit))
+    Ok(fetched(workspace, captured, branch, commit))
 }
 
 /// Sends the commits to the daemon, so that it no longer counts them as unsaved.
@@ -121,7 +121,7 @@ async fn note_saved(subject: &Subject, checkout: &Checkout, commit: &str) -> Res
     sent.map(|_| ())
 }
 
-fn told(workspace: &Workspace, captured: &Captured, branch: Branch, commit: String) -> Fetched {
+fn fetched(workspace: &Workspace, captured: &Captured, branch: Branch, commit: String) -> Fetched {
     Fetched {
         id: workspace.id.clone(),
         label: workspace.label.clone(),

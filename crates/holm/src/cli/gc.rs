@@ -29,8 +29,8 @@ pub fn run(context: &Context, arguments: GcArgs) -> Outcome {
     let collected = connect::block_on(async {
         let client = connect::started().await?;
         let mut progress = Progress::new(context);
-        let tell = |step: &str, done, total| progress.tell(step, done, total);
-        client.gc(&gc, tell).await
+        let report = |step: &str, done, total| progress.report(step, done, total);
+        client.gc(&gc, report).await
     })?;
     context.output.done(&collected, || render(&collected));
     for note in &collected.notes {

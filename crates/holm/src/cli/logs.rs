@@ -83,7 +83,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         if names.seen.is_empty() && query.services.is_empty() {
             context.output.remark("No services, so there are no logs.");
         }
-        let mut progress = Told::default();
+        let mut progress = LogPosition::default();
         let mut result = read(context, &client, (&id, &query), &mut names, &mut progress).await;
         // Logs outlive daemons: continue with another one.
         while query.follow == Follow::Yes
@@ -106,7 +106,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
 
 /// How far the reader is: the time of the last line, and how many lines had it.
 #[derive(Default)]
-struct Told {
+struct LogPosition {
     time: Option<String>,
     count: usize,
     /// Lines of that time which were printed before.
@@ -118,20 +118,20 @@ async fn read(
     client: &Client,
     (id, query): (&WorkspaceId, &LogQuery),
     names: &mut Names,
-    told: &mut Told,
+    position: &mut LogPosition,
 ) -> Result<(), Fault> {
     let mut lines = client.logs(id, query).await?;
     while let Some(line) = lines.next().await? {
-        if told.skip > 0 && told.time.as_ref() == Some(&line.time) {
-            told.skip -= 1;
+        if position.skip > 0 && position.time.as_ref() == Some(&line.time) {
+            position.skip -= 1;
             continue;
         }
         print(context, &line, names);
-        if told.time.as_ref() != Some(&line.time) {
-            told.time = Some(line.time);
-            told.count = 0;
+        if position.time.as_ref() != Some(&line.time) {
+            position.time = Some(line.time);
+            position.count = 0;
         }
-        told.count += 1;
+        position.count += 1;
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ impl<'a> Moving<'a> {
         let (client, checkout, cancel) = (self.client(), &self.checkout, Cancel::default());
         settings::settle_partial(self.context, client, checkout).await?;
         clone::refresh(self.context, client, checkout, &cancel).await?;
-        let name = clone::meant(checkout, name).await?;
+        let name = clone::resolve_name(checkout, name).await?;
         let resolved = self
             .checkout
             .git(move |repository| repository.resolve(&name));
@@ -103,7 +103,7 @@ impl<'a> Moving<'a> {
     /// Reports progress.
     pub fn progress(&self) -> impl FnMut(&str, u64, u64) + use<'a> {
         let mut progress = Progress::new(self.context);
-        move |step: &str, done: u64, total: u64| progress.tell(step, done, total)
+        move |step: &str, done: u64, total: u64| progress.report(step, done, total)
     }
 
     /// Waits for the services, if requested.
@@ -127,7 +127,7 @@ impl<'a> Moving<'a> {
 // === impl Settled ===
 
 impl Settled {
-    pub fn tell(&self, context: &Context) -> Outcome {
+    pub fn print(&self, context: &Context) -> Outcome {
         context.output.done(&self.moved, || self.text());
         ready::outcome(context, self.trouble.as_ref())
     }

@@ -52,7 +52,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Reports `done` of `total`, which is 0 when unknown.
-    pub fn tell(&mut self, step: &str, done: u64, total: u64) {
+    pub fn report(&mut self, step: &str, done: u64, total: u64) {
         if self.begun.elapsed() < PATIENCE {
             return;
         }

@@ -1,6 +1,6 @@
 //! `holm project`: the repositories that holm knows.
 
-use super::clone::{self, Asked};
+use super::clone::{self, CloneRequest};
 use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
@@ -170,7 +170,7 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
 }
 
 /// The repository to clone, if no directory was named.
-fn url(arguments: &AddArgs) -> Result<Option<Asked>, Fault> {
+fn url(arguments: &AddArgs) -> Result<Option<CloneRequest>, Fault> {
     let typed = arguments.path.as_ref().filter(|path| !path.exists());
     let typed = typed.map(|path| path.to_string_lossy().into_owned());
     if let Some(text) = &typed
@@ -194,7 +194,7 @@ fn url(arguments: &AddArgs) -> Result<Option<Asked>, Fault> {
             None => Ok(None),
         };
     };
-    Ok(Some(Asked {
+    Ok(Some(CloneRequest {
         url: CloneUrl::parse(text)?,
         name: arguments.name.clone(),
         from: CloneFrom::of(arguments.elsewhere),
@@ -205,7 +205,7 @@ fn rm(context: &Context, arguments: &RmArgs) -> Outcome {
     let project = connect::block_on(async {
         let client = connect::started().await?;
         let projects = client.projects().await?.projects;
-        let id = meant(&arguments.project, &projects)?;
+        let id = resolve_project(&arguments.project, &projects)?;
         client.remove_project(&id).await
     })?;
     context.output.done(&project, || {
@@ -216,7 +216,7 @@ fn rm(context: &Context, arguments: &RmArgs) -> Outcome {
 }
 
 /// Resolves a project. Names are unique, and no name has the shape of an id.
-fn meant(typed: &str, projects: &[Project]) -> Result<ProjectId, Fault> {
+fn resolve_project(typed: &str, projects: &[Project]) -> Result<ProjectId, Fault> {
     let found = projects
         .iter()
         .find(|project| project.name == typed || project.id == typed);
@@ -274,11 +274,17 @@ mod tests {
             isolation: None,
         };
         let all = [project];
-        assert_eq!(meant("shop", &all).unwrap().as_str(), "p000000000001");
         assert_eq!(
-            meant("p000000000001", &all).unwrap().as_str(),
+            resolve_project("shop", &all).unwrap().as_str(),
             "p000000000001"
         );
-        assert_eq!(meant("p0", &all).unwrap_err().code, Code::ProjectNotFound);
+        assert_eq!(
+            resolve_project("p000000000001", &all).unwrap().as_str(),
+            "p000000000001"
+        );
+        assert_eq!(
+            resolve_project("p0", &all).unwrap_err().code,
+            Code::ProjectNotFound
+        );
     }
 }

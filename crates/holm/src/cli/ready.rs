@@ -110,7 +110,7 @@ async fn settle_with(
 ) -> Result<ServiceList, Fault> {
     let mut changes = client.watch_services(id).await?;
     while let Some(list) = changes.next().await? {
-        display.tell(&list.services);
+        display.update(&list.services);
         if list.verdict.as_deref() != Some(Verdict::Pending.as_str()) {
             return Ok(list);
         }
@@ -295,7 +295,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    fn tell(&mut self, services: &[Service]) {
+    fn update(&mut self, services: &[Service]) {
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Bar(bar) => {

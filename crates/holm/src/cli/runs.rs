@@ -140,7 +140,7 @@ enum Act {
 fn one(context: &Context, arguments: &OneArgs, act: Act) -> Outcome {
     let run = connect::block_on(async {
         let client = connect::started().await?;
-        let (id, run) = meant(&client, &arguments.run).await?;
+        let (id, run) = resolve_run(&client, &arguments.run).await?;
         match act {
             Act::Show => client.run(&id, &run).await,
             Act::Cancel => client.cancel_run(&id, &run).await,
@@ -181,7 +181,7 @@ fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
     let is_json = context.output.is_json();
     connect::block_on(async {
         let client = connect::started().await?;
-        let (id, run) = meant(&client, &arguments.run).await?;
+        let (id, run) = resolve_run(&client, &arguments.run).await?;
         let mut events = client.run_output(&id, &run, 0).await?;
         let mut outlet = Outlet::start(form);
         loop {
@@ -214,7 +214,7 @@ fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
 }
 
 /// Resolves a run, with its workspace.
-async fn meant(client: &Client, typed: &str) -> Result<(WorkspaceId, RunId), Fault> {
+async fn resolve_run(client: &Client, typed: &str) -> Result<(WorkspaceId, RunId), Fault> {
     let not_found = || {
         let message = format!("no run `{}`", typed.escape_debug());
         Fault::new(Code::RunNotFound, message, "`holm runs ls` lists the runs")

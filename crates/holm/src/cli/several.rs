@@ -67,7 +67,7 @@ where
         Ok(join_all(operations).await)
     })?;
     let (workspaces, faults) = split(results);
-    tell(context, typed, (&workspaces, &faults), done)
+    report_each(context, typed, (&workspaces, &faults), done)
 }
 
 /// Starts every workspace in `typed`, and waits until its services are ready, if requested.
@@ -104,7 +104,7 @@ where
             Err(fault) => faults.push(fault),
         }
     }
-    tell(context, typed, (&workspaces, &faults), |workspace| {
+    report_each(context, typed, (&workspaces, &faults), |workspace| {
         let services = workspace.services.iter();
         let lines = services.map(|service| format!("\n{}", ready::line(service)));
         workspace.state.clone() + &lines.collect::<String>()
@@ -112,7 +112,7 @@ where
 }
 
 /// Prints what was done, and what failed.
-fn tell(
+fn report_each(
     context: &Context,
     typed: &[String],
     (workspaces, faults): (&[Workspace], &[Fault]),

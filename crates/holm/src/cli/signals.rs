@@ -14,7 +14,7 @@ pub struct Signals {
     resized: Signal,
 }
 
-pub enum Heard {
+pub enum SignalAction {
     /// Forward it to the command inside.
     Forward(i32),
     Resized,
@@ -50,14 +50,14 @@ impl Signals {
     pub async fn ending(&mut self) -> u8 {
         loop {
             match self.next().await {
-                Heard::Forward(number) => return number as u8,
-                Heard::End(number) => return number,
-                Heard::Resized => {}
+                SignalAction::Forward(number) => return number as u8,
+                SignalAction::End(number) => return number,
+                SignalAction::Resized => {}
             }
         }
     }
 
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> SignalAction {
         loop {
             let kind = tokio::select! {
                 _ = self.interrupt.recv() => SignalKind::interrupt(),
@@ -69,11 +69,11 @@ impl Signals {
             let number = kind.as_raw_value();
             let is_resize = kind == SignalKind::window_change();
             match self.attachment {
-                Attachment::Terminal if is_resize => return Heard::Resized,
+                Attachment::Terminal if is_resize => return SignalAction::Resized,
                 _ if is_resize => {}
                 // Keys reach the command through its terminal; a signal is meant for this process.
-                Attachment::Terminal => return Heard::End(number as u8),
-                Attachment::Pipes | Attachment::Lines => return Heard::Forward(number),
+                Attachment::Terminal => return SignalAction::End(number as u8),
+                Attachment::Pipes | Attachment::Lines => return SignalAction::Forward(number),
             }
         }
     }

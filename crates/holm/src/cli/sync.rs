@@ -36,10 +36,10 @@ pub fn run(context: &Context, arguments: SyncArgs) -> Outcome {
             reference,
             shallow,
         };
-        let tell = moving.progress();
+        let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());
-        let moved = client.sync(id, &sync, tell).await?;
+        let moved = client.sync(id, &sync, report).await?;
         moving.wait(moved, arguments.wait.patience()).await
     })?;
-    readied.tell(context)
+    readied.print(context)
 }

@@ -131,7 +131,7 @@ fn ls(context: &Context) -> Outcome {
 fn rm(context: &Context, typed: &str) -> Outcome {
     let removed = connect::block_on(async {
         let client = connect::started().await?;
-        let id = meant(&client, typed).await?;
+        let id = resolve_token(&client, typed).await?;
         client.remove_token(&id).await
     })?;
     context.output.done(&removed, || {
@@ -142,7 +142,7 @@ fn rm(context: &Context, typed: &str) -> Outcome {
 }
 
 /// The token with this id, or the only one with this name.
-async fn meant(client: &Client, typed: &str) -> Result<TokenId, Fault> {
+async fn resolve_token(client: &Client, typed: &str) -> Result<TokenId, Fault> {
     if let Ok(id) = TokenId::parse(typed) {
         return Ok(id);
     }

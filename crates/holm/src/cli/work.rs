@@ -72,8 +72,8 @@ impl Subject {
 
     async fn capture(&self, context: &Context, capture: Capture) -> Result<Captured, Fault> {
         let mut progress = Progress::new(context);
-        let tell = |step: &str, done: u64, total: u64| progress.tell(step, done, total);
-        self.client.capture(&self.id, &capture, tell).await
+        let report = |step: &str, done: u64, total: u64| progress.report(step, done, total);
+        self.client.capture(&self.id, &capture, report).await
     }
 
     /// The command that git runs to reach `git upload-pack` inside.
@@ -146,7 +146,7 @@ impl Subject {
 pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault> {
     let recovered = checkout.git(|repository| repository.recover_apply());
     if let Some(recovered) = recovered.await? {
-        let text = told(&recovered);
+        let text = recovery_text(&recovered);
         context
             .output
             .remark(&format!("{WARNING}note:{WARNING:#} {text}"));
@@ -155,7 +155,7 @@ pub async fn recover(context: &Context, checkout: &Checkout) -> Result<(), Fault
 }
 
 /// The result of an interrupted apply, in words.
-pub fn told(recovered: &Recovered) -> String {
+pub fn recovery_text(recovered: &Recovered) -> String {
     let changed = match recovered {
         Recovered::Finished => {
             return "an apply that was cut off here had every file in place; it is done".to_owned();

@@ -46,9 +46,9 @@ impl Call<'_> {
             isolation: self.arguments.owned("isolation"),
             protected_paths: self.arguments.words("protected_paths"),
         };
-        let tell = |words| self.progress.say(words);
+        let report = |words| self.progress.say(words);
         let projects = self.client.projects().await?.projects;
-        let helper = Helper::new(projects, from, &tell).await?;
+        let helper = Helper::new(projects, from, &report).await?;
         value_of(&helper.project(&wish, Earlier::None).await?)
     }
 
@@ -63,9 +63,9 @@ impl Call<'_> {
             wait: self.arguments.is_unset("wait").then_some(false),
             ..NewWorkspace::default()
         };
-        let tell = |words| self.progress.say(words);
+        let report = |words| self.progress.say(words);
         let projects = self.client.projects().await?.projects;
-        let helper = Helper::new(projects, from, &tell).await?;
+        let helper = Helper::new(projects, from, &report).await?;
         value_of(&helper.workspace(&wish, None).await?)
     }
 }

@@ -60,8 +60,8 @@ impl Call<'_> {
 
     /// The tree of all files that are not ignored.
     async fn tree(&self, id: &WorkspaceId) -> Result<String, Fault> {
-        let tell = |step: &str, done: u64, total: u64| self.progress.tell(step, done, total);
-        let captured = self.client.capture(id, &Capture::default(), tell).await?;
+        let report = |step: &str, done: u64, total: u64| self.progress.report(step, done, total);
+        let captured = self.client.capture(id, &Capture::default(), report).await?;
         captured.tree.ok_or_else(|| {
             let message = "the daemon said nothing of the tree";
             Fault::new(Code::Internal, message, "is the daemon of another version?")

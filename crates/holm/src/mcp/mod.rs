@@ -234,7 +234,7 @@ impl ServerHandler for Holm {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.resources().await.map_err(|fault| told(&fault))?;
+        let resources = self.resources().await.map_err(|fault| error_data(&fault))?;
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -269,7 +269,7 @@ impl ServerHandler for Holm {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let read = self.read(&request.uri).await;
-        read.map(Into::into).map_err(|fault| told(&fault))
+        read.map(Into::into).map_err(|fault| error_data(&fault))
     }
 }
 
@@ -335,7 +335,7 @@ fn error_of(fault: &Fault) -> Value {
 }
 
 /// A fault outside of a tool call.
-fn told(fault: &Fault) -> ErrorData {
+fn error_data(fault: &Fault) -> ErrorData {
     let message = format!("{} ({})", fault.message, fault.hint);
     match fault.code.kind() {
         holm_core::Kind::NotFound => ErrorData::resource_not_found(message, Some(error_of(fault))),

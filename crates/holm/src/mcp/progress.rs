@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// In the form of the API's progress.
-    pub fn tell(&self, step: &str, done: u64, total: u64) {
+    pub fn report(&self, step: &str, done: u64, total: u64) {
         let words = match (done, total) {
             (0, 0) => step.to_owned(),
             (done, 0) => format!("{step}: {done}"),

@@ -239,7 +239,7 @@ impl Work<'_> {
         };
         let stream = [Stream::Stdout, Stream::Stderr][index];
         let masker = &mut self.maskers[index];
-        masker.know(&self.registry.secrets.known());
+        masker.set_known(&self.registry.secrets.known());
         let masked = masker.take(&chunk[..length]);
         self.record.write(stream, now_ms(), &masked)?;
         let cursor = self.record.cursor();

@@ -285,7 +285,7 @@ impl Pump {
         let wanted = self.probing.as_ref().and_then(Probing::text);
         let (time, stream) = (now(), output.stream);
         let (mut records, mut count, mut is_found) = (Vec::new(), 0, false);
-        output.masker.know(&self.run.registry.secrets.known());
+        output.masker.set_known(&self.run.registry.secrets.known());
         let masked = output.masker.take(&chunk[..length]);
         output.lines.take(&masked, |line| {
             is_found = is_found || wanted.is_some_and(|text| contains(line, text));

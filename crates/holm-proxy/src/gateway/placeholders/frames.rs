@@ -14,7 +14,7 @@ pub struct Frames {
     reading: Reading,
     /// Payload bytes received, and payload bytes already passed on.
     said: u64,
-    told: u64,
+    output: u64,
     /// Headers and control frames with their position in the payload stream.
     between: VecDeque<(u64, Vec<u8>)>,
 }
@@ -47,14 +47,14 @@ impl Frames {
             exchange,
             reading: Reading::Header(Vec::new()),
             said: 0,
-            told: 0,
+            output: 0,
             between: VecDeque::new(),
         }
     }
 
     /// Takes the next bytes; returns those that can be passed on now.
     pub fn take(&mut self, mut piece: &[u8]) -> Result<Vec<u8>, NotReadable> {
-        let mut told = Vec::with_capacity(piece.len());
+        let mut output = Vec::with_capacity(piece.len());
         while !piece.is_empty() {
             piece = match &mut self.reading {
                 Reading::Header(header) => {
@@ -69,7 +69,7 @@ impl Frames {
                     *left -= content.len() as u64;
                     self.said += content.len() as u64;
                     let content = self.exchanger.take(content);
-                    self.tell(&content, &mut told);
+                    self.emit(&content, &mut output);
                     rest
                 }
                 Reading::Control(frame, _, left) => {
@@ -81,8 +81,8 @@ impl Frames {
             };
             self.end_frame();
         }
-        self.tell(&[], &mut told);
-        Ok(told)
+        self.emit(&[], &mut output);
+        Ok(output)
     }
 
     pub fn holds_something(&self) -> bool {
@@ -91,9 +91,9 @@ impl Frames {
 
     /// Releases the bytes held back, because the stream ended or its reader cannot wait.
     pub fn rest(&mut self) -> Vec<u8> {
-        let (rest, mut told) = (self.exchanger.rest(), Vec::new());
-        self.tell(&rest, &mut told);
-        told
+        let (rest, mut output) = (self.exchanger.rest(), Vec::new());
+        self.emit(&rest, &mut output);
+        output
     }
 
     fn begin(&mut self, length: u64) {
@@ -127,16 +127,16 @@ impl Frames {
     }
 
     /// Appends payload to the output, with headers and control frames at their positions.
-    fn tell(&mut self, mut content: &[u8], told: &mut Vec<u8>) {
+    fn emit(&mut self, mut content: &[u8], output: &mut Vec<u8>) {
         loop {
             let place = self.between.front().map_or(u64::MAX, |(place, _)| *place);
-            let (before, rest) = split(content, place - self.told);
-            told.extend(before);
-            self.told += before.len() as u64;
+            let (before, rest) = split(content, place - self.output);
+            output.extend(before);
+            self.output += before.len() as u64;
             content = rest;
             match self.between.front() {
-                Some((place, _)) if *place == self.told => {
-                    told.extend(
+                Some((place, _)) if *place == self.output => {
+                    output.extend(
                         self.between
                             .pop_front()
                             .into_iter()
@@ -227,12 +227,12 @@ mod tests {
         let (from, to) = (conversation(VALUE), conversation(TOKEN));
         for size in [1, 2, 3, 7, 64, 1000, from.len()] {
             let mut frames = frames();
-            let mut told = Vec::new();
+            let mut output = Vec::new();
             for piece in from.chunks(size) {
-                told.extend(frames.take(piece).unwrap());
+                output.extend(frames.take(piece).unwrap());
             }
             assert!(!frames.holds_something());
-            assert!(told == to, "{size}");
+            assert!(output == to, "{size}");
         }
         // As one byte stream, the value passes in two parts that do not match.
         let value = Value::parse(VALUE.as_bytes().to_vec()).unwrap();
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn a_beginning_is_told_when_nothing_follows() {
         let mut frames = frames();
-        let told = frames.take(&frame(0x81, "a sk")).unwrap();
-        assert_eq!(told, frame(0x81, "a sk")[..4]);
+        let output = frames.take(&frame(0x81, "a sk")).unwrap();
+        assert_eq!(output, frame(0x81, "a sk")[..4]);
         assert!(frames.holds_something());
         assert_eq!(frames.rest(), b"sk");
         assert_eq!(frames.take(&frame(0x81, "b")).unwrap(), frame(0x81, "b"));

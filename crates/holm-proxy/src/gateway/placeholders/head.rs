@@ -67,7 +67,7 @@ pub enum Unreadable {
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     Answer,
     WebSocket,
 }
@@ -215,11 +215,11 @@ fn origin_form(uri: &Uri) -> Uri {
 }
 
 /// The kind of a prepared request.
-pub fn asked(head: &Parts) -> Asked {
+pub fn request_kind(head: &Parts) -> RequestKind {
     if head.headers.contains_key(header::UPGRADE) {
-        Asked::WebSocket
+        RequestKind::WebSocket
     } else {
-        Asked::Answer
+        RequestKind::Answer
     }
 }
 
@@ -227,14 +227,14 @@ pub fn asked(head: &Parts) -> Asked {
 pub fn clean(
     head: &mut http::response::Parts,
     answers: Option<&Answers>,
-    asked: Asked,
+    kind: RequestKind,
 ) -> Result<(), Unreadable> {
     check_codings(&head.headers, answers)?;
     if is_part(head) {
         return Err(Unreadable::Part);
     }
     let is_switch = head.status == http::StatusCode::SWITCHING_PROTOCOLS;
-    if is_switch && !is_websocket(&head.headers, asked) {
+    if is_switch && !is_websocket(&head.headers, kind) {
         return Err(Unreadable::Protocol);
     }
     remove_one_hop(&mut head.headers);
@@ -288,12 +288,12 @@ fn is_part(head: &http::response::Parts) -> bool {
     are_several || (head.status == http::StatusCode::PARTIAL_CONTENT && is_of_bytes)
 }
 
-fn is_websocket(headers: &HeaderMap, asked: Asked) -> bool {
+fn is_websocket(headers: &HeaderMap, kind: RequestKind) -> bool {
     let is_named = upgrade(headers)
         .is_some_and(|found| found.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
     // No extension was offered.
     let has_extensions = headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS);
-    asked == Asked::WebSocket && is_named && !has_extensions
+    kind == RequestKind::WebSocket && is_named && !has_extensions
 }
 
 // === impl Answers ===
@@ -315,21 +315,21 @@ impl Answers {
         name: &HeaderName,
         value: &HeaderValue,
     ) -> Option<(HeaderName, HeaderValue)> {
-        let told_name = match self.names.swap(name.as_str().as_bytes()) {
+        let new_name = match self.names.swap(name.as_str().as_bytes()) {
             Some(changed) => HeaderName::from_bytes(&changed).ok()?,
             None => name.clone(),
         };
-        let told_value = match self.text.swap(value.as_bytes()) {
+        let new_value = match self.text.swap(value.as_bytes()) {
             Some(changed) => HeaderValue::from_bytes(&changed).ok()?,
             None => value.clone(),
         };
         // A value that contains a colon, sent as header name and value.
         let is_split = [": ", ":"].iter().any(|colon| {
-            let told = line(&told_name, colon, &told_value);
+            let new_line = line(&new_name, colon, &new_value);
             let swapped = self.names.swap(&line(name, colon, value));
-            swapped.is_some_and(|swapped| swapped != told)
+            swapped.is_some_and(|swapped| swapped != new_line)
         });
-        (!is_split).then_some((told_name, told_value))
+        (!is_split).then_some((new_name, new_value))
     }
 }
 

@@ -191,7 +191,7 @@ fn attack_189_no_request_asks_for_a_part_or_another_form() {
 fn answer(
     status: u16,
     headers: &[(&str, &str)],
-    asked: Asked,
+    kind: RequestKind,
 ) -> Result<http::response::Parts, Unreadable> {
     let (value, other) = (value(), Value::parse(COLON.as_bytes().to_vec()).unwrap());
     let answers = Answers::new([(TOKEN, &value), (COLON_TOKEN, &other)].into_iter());
@@ -202,7 +202,7 @@ fn answer(
     let mut head = response.body(()).unwrap().into_parts().0;
     let reason = hyper::ext::ReasonPhrase::try_from(VALUE.as_bytes()).unwrap();
     head.extensions.insert(reason);
-    clean(&mut head, Some(&answers), asked).map(|()| head)
+    clean(&mut head, Some(&answers), kind).map(|()| head)
 }
 
 const COLON: &str = "robot:hunter2-hunter2";
@@ -219,7 +219,7 @@ fn an_answer_is_readable_and_has_no_value() {
             ("content-length", "7"),
             ("content-encoding", "Identity"),
         ],
-        Asked::Answer,
+        RequestKind::Answer,
     );
     let head = head.unwrap();
     assert_eq!(
@@ -246,7 +246,7 @@ fn attack_189_no_part_of_a_head_has_the_value() {
         ("x-hop", VALUE),
         ("trailer", VALUE),
     ];
-    let head = answer(200, &sent, Asked::Answer).unwrap();
+    let head = answer(200, &sent, RequestKind::Answer).unwrap();
     let mut all: Vec<(&str, &str)> = head
         .headers
         .iter()
@@ -268,7 +268,7 @@ fn attack_189_no_part_of_a_head_has_the_value() {
 #[test]
 fn attack_189_an_answer_in_another_form_is_refused() {
     let check = |status: u16, headers: &[(&str, &str)], expect: Result<(), Unreadable>| {
-        let found = answer(status, headers, Asked::Answer).map(|_| ());
+        let found = answer(status, headers, RequestKind::Answer).map(|_| ());
         assert_eq!(found, expect, "{status} {headers:?}");
     };
     let coding = |text: &str| Err(Unreadable::Coding(text.to_owned()));
@@ -317,21 +317,21 @@ fn attack_189_an_answer_in_another_form_is_refused() {
 
 #[test]
 fn attack_189_a_connection_changes_to_a_plain_websocket_only() {
-    let switch = |protocol: &str, more: (&str, &str), asked: Asked| {
+    let switch = |protocol: &str, more: (&str, &str), kind: RequestKind| {
         let headers = [("connection", "Upgrade"), ("upgrade", protocol), more];
-        answer(101, &headers, asked)
+        answer(101, &headers, kind)
     };
-    let head = switch("WebSocket", ("x-said", VALUE), Asked::WebSocket).unwrap();
+    let head = switch("WebSocket", ("x-said", VALUE), RequestKind::WebSocket).unwrap();
     assert_eq!(head.headers["upgrade"], "websocket");
     assert_eq!(head.headers["x-said"], TOKEN);
     let nothing = ("x", "x");
     let refused = [
-        switch("websocket", nothing, Asked::Answer),
-        switch(VALUE, nothing, Asked::WebSocket),
+        switch("websocket", nothing, RequestKind::Answer),
+        switch(VALUE, nothing, RequestKind::WebSocket),
         switch(
             "websocket",
             ("sec-websocket-extensions", "permessage-deflate"),
-            Asked::WebSocket,
+            RequestKind::WebSocket,
         ),
     ];
     for refused in refused {

@@ -237,7 +237,7 @@ impl<S: Surroundings> Inspector<S> {
         let placeholders = self.gateway.placeholders();
         let usable = placeholders.usable(&self.at, SystemTime::now());
         let used = head::prepare(&mut head, &self.at, &usable);
-        let asked = head::asked(&head);
+        let kind = head::request_kind(&head);
         self.write_down(used).await?;
         let failed = |error: hyper::Error| {
             let text = format!("{host} did not answer: {error}");
@@ -252,7 +252,7 @@ impl<S: Surroundings> Inspector<S> {
         let far = hyper::upgrade::on(&mut answer);
         let (mut head, body) = answer.into_parts();
         let answers = placeholders.answers.clone();
-        head::clean(&mut head, answers.as_ref(), asked).map_err(|why| unreadable(&why, host))?;
+        head::clean(&mut head, answers.as_ref(), kind).map_err(|why| unreadable(&why, host))?;
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             *lock(&self.upgraded) = Some((near, far));
             return Ok(Response::from_parts(head, AnswerBody::Text(None)));

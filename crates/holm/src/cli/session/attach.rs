@@ -6,7 +6,7 @@
 
 use super::super::attach::{Attachment, secret};
 use super::super::output::{WARNING, printable};
-use super::super::signals::{Heard, Signals};
+use super::super::signals::{SignalAction, Signals};
 use super::super::stream::read_stdin;
 use super::super::{Context, Outcome, connect, terminal};
 use super::find::{self, Found};
@@ -247,7 +247,7 @@ impl Attached {
             mut sender,
             mut receiver,
         } = socket;
-        let ended = match self.hear(&mut sender, first).await {
+        let ended = match self.receive(&mut sender, first).await {
             Ok(None) => self.pass_on(&mut sender, &mut receiver).await,
             Ok(Some(ended)) => Ok(ended),
             Err(fault) => Err(fault),
@@ -275,16 +275,16 @@ impl Attached {
             tokio::select! {
                 biased;
                 signal = self.signals.next() => match signal {
-                    Heard::Resized => {
+                    SignalAction::Resized => {
                         let size = terminal::size();
                         let (rows, cols) = (size.rows, size.cols);
                         sender.say(&AttachToServer::Resize { rows, cols }).await?;
                     }
-                    Heard::Forward(number) => return Ok(Ended::Signalled(number as u8)),
-                    Heard::End(number) => return Ok(Ended::Signalled(number)),
+                    SignalAction::Forward(number) => return Ok(Ended::Signalled(number as u8)),
+                    SignalAction::End(number) => return Ok(Ended::Signalled(number)),
                 },
                 event = receiver.next() => {
-                    if let Some(ended) = self.hear(sender, event?).await? {
+                    if let Some(ended) = self.receive(sender, event?).await? {
                         return Ok(ended);
                     }
                 }
@@ -308,7 +308,7 @@ impl Attached {
         }
     }
 
-    async fn hear(
+    async fn receive(
         &mut self,
         sender: &mut AttachSender,
         event: AttachEvent,

@@ -4,7 +4,7 @@ use super::super::{connect, resolve};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use holm_api::client::Client;
 use holm_api::session::Session;
-use holm_core::session::{Candidate, not_found, resolve as meant};
+use holm_core::session::{Candidate, not_found, resolve};
 use holm_core::{Fault, SessionId, WorkspaceId};
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub async fn one(client: &Client, typed: &str) -> Result<Found, Fault> {
             is_live: session.exit_code.is_none(),
         })
         .collect();
-    let id = meant(word, &candidates)?.id;
+    let id = resolve(word, &candidates)?.id;
     let session = sessions.iter().find(|session| session.id == id);
     found(session.ok_or_else(|| not_found(typed))?)
 }

@@ -54,7 +54,7 @@ pub fn run(context: &Context, arguments: WaitArgs) -> Outcome {
         let waited = client.wait_for_session(&found.workspace, &found.id, wait);
         waited.await
     })?;
-    context.output.done(&waited, || told(&waited));
+    context.output.done(&waited, || outcome_text(&waited));
     Ok(match waited.reason.as_str() {
         "timeout" => ExitCode::from(TIMED_OUT),
         "exited" if !until_end => ExitCode::FAILURE,
@@ -62,7 +62,7 @@ pub fn run(context: &Context, arguments: WaitArgs) -> Outcome {
     })
 }
 
-fn told(waited: &Waited) -> String {
+fn outcome_text(waited: &Waited) -> String {
     match (waited.reason.as_str(), &waited.matched, waited.exit_code) {
         ("matched", Some(matched), _) => format!("it wrote: {}", printable(matched.trim())),
         ("idle", ..) => "it is quiet".to_owned(),

@@ -43,7 +43,7 @@ struct Picked {
 }
 
 /// Progress is reported once per this many files.
-const TELL_EVERY: u64 = 256;
+const REPORT_EVERY: u64 = 256;
 
 // === impl Bringing ===
 
@@ -220,16 +220,16 @@ impl Bringing<'_> {
         picked: &Picked,
         step: &str,
     ) -> Result<Option<u64>, Fault> {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (counts, mut counted) = mpsc::unbounded_channel();
         let (cancel, directory) = (self.cancel.clone(), directory.to_owned());
         let picked = picked.clone();
         let copying = try_blocking(move || {
             let mut files = 0;
             let copied = picked.copy_to(&directory, &mut || {
                 files += 1;
-                if files % TELL_EVERY == 0 {
+                if files % REPORT_EVERY == 0 {
                     // The receiver is gone when the client is ending.
-                    let _ = tell.send(files);
+                    let _ = counts.send(files);
                 }
                 if cancel.is_raised() {
                     Err(Errno::INTR)
@@ -244,7 +244,7 @@ impl Bringing<'_> {
         let mut progress = Progress::new(self.context);
         loop {
             tokio::select! {
-                Some(files) = told.recv() => progress.tell(step, files, 0),
+                Some(files) = counted.recv() => progress.report(step, files, 0),
                 copied = &mut copying => return copied,
             }
         }
@@ -271,7 +271,7 @@ impl Picked {
     fn copy_to(
         &self,
         directory: &Path,
-        tell: &mut dyn FnMut() -> Result<(), Errno>,
+        report: &mut dyn FnMut() -> Result<(), Errno>,
     ) -> io::Result<()> {
         for path in &self.paths {
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -287,7 +287,7 @@ impl Picked {
                 (from.as_fd(), name),
                 (to.as_fd(), name),
                 Source::Living,
-                tell,
+                report,
             )?;
         }
         Ok(())

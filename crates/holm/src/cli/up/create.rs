@@ -49,8 +49,8 @@ pub async fn all(
     arguments: &UpArgs,
     wishes: &[Wish],
 ) -> Result<Vec<Result<Readied, Fault>>, Fault> {
-    let (tell, interrupted) = watch::channel(false);
-    let watching = watch_for_signals(tell)?;
+    let (interrupt, interrupted) = watch::channel(false);
+    let watching = watch_for_signals(interrupt)?;
     let work = async {
         let prepared = prepare_unless(context, arguments, interrupted.clone()).await?;
         if wishes.len() > 1 {
@@ -108,7 +108,7 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
 }
 
 /// Turns ctrl-C, a hang-up and SIGTERM into `true`. Never ends by itself.
-fn watch_for_signals(tell: watch::Sender<bool>) -> Result<impl Future<Output = ()>, Fault> {
+fn watch_for_signals(notify: watch::Sender<bool>) -> Result<impl Future<Output = ()>, Fault> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
             let message = format!("cannot listen for signals: {error}");
@@ -126,7 +126,7 @@ fn watch_for_signals(tell: watch::Sender<bool>) -> Result<impl Future<Output = (
                 _ = hangup.recv() => {}
             }
             // A second signal ends the program at once, if undoing takes too long.
-            if tell.send_replace(true) {
+            if notify.send_replace(true) {
                 return;
             }
         }
@@ -279,9 +279,9 @@ async fn follow(
 ) -> Result<Workspace, Fault> {
     // Not interrupted by a signal: the daemon can be asked to undo only after its response.
     let mut creation = client.create(project_id, request).await?;
-    let tell = |step: &str, done, total| progress.borrow_mut().tell(step, done, total);
+    let report = |step: &str, done, total| progress.borrow_mut().report(step, done, total);
     tokio::select! {
-        workspace = creation.finish(tell) => return workspace,
+        workspace = creation.finish(report) => return workspace,
         _ = interrupted.wait_for(|is| *is) => {}
     }
     creation.cancel().await?;

@@ -2,7 +2,7 @@
 //! remote's current state.
 
 use super::UpArgs;
-use crate::cli::clone::{self, Asked, ByUrl};
+use crate::cli::clone::{self, ByUrl, CloneRequest};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::send::SharedRefs;
 use crate::cli::user_checkout::Checkout;
@@ -38,7 +38,7 @@ impl Start {
             Some(url) => {
                 let url = CloneUrl::parse(url)?;
                 let client = connect::started().await?;
-                let asked = Asked {
+                let asked = CloneRequest {
                     url,
                     name: None,
                     from: CloneFrom::of(arguments.elsewhere),
@@ -107,7 +107,7 @@ impl ByUrl {
         };
         match &arguments.start.from {
             None => Ok(newest),
-            Some(name) => clone::meant(&self.checkout, name).await.map(Some),
+            Some(name) => clone::resolve_name(&self.checkout, name).await.map(Some),
         }
     }
 }

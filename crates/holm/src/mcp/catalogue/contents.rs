@@ -11,8 +11,8 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "changes",
         title: "List changed files",
-        description: "Which files differ from the commit that the workspace started from, untracked ones included: \
-            path, operation (create update delete rename), from, binary.",
+        description: "Lists the files that differ from the commit that the workspace started from, including untracked \
+            files: path, operation (create update delete rename), from, binary.",
         arguments: &[WORKSPACE],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -21,8 +21,8 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "diff",
         title: "Show the difference",
-        description: "The working tree against the commit that the workspace started from, as a patch of git; of a \
-            very long one the beginning.",
+        description: "The difference between the commit that the workspace started from and its working tree, as a git \
+            patch. A very long patch is cut off at the end.",
         arguments: &[WORKSPACE],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -37,10 +37,14 @@ pub static TOOLS: [Tool; 8] = [
             optional(
                 "path",
                 Form::Text,
-                "below the project's root; left out: the root",
+                "below the project's root; default: the root",
             ),
-            optional("after", Form::Text, "the last name of the page before"),
-            optional("limit", Form::Number, "at most so many; 1000 when left out"),
+            optional("after", Form::Text, "the last name of the previous page"),
+            optional(
+                "limit",
+                Form::Number,
+                "maximum number of entries; default: 1000",
+            ),
         ],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -49,13 +53,13 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "file_read",
         title: "Read a file",
-        description: "A file of the workspace: `content` as text, or with encoding \"base64\" where it is not UTF-8. \
-            At most 256 KiB at a time; `more` says that there is more behind `offset` + `length`.",
+        description: "Reads a file of the workspace: `content` is text, or base64 with `encoding` \"base64\" if the file is \
+            not UTF-8. At most 256 KiB per call; `more` is true if the file continues after `offset` + `length`.",
         arguments: &[
             WORKSPACE,
             PATH_INSIDE,
-            optional("offset", Form::Number, "the byte to begin with"),
-            optional("length", Form::Number, "at most so many bytes"),
+            optional("offset", Form::Number, "the first byte to read"),
+            optional("length", Form::Number, "maximum number of bytes"),
         ],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -64,16 +68,20 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "file_write",
         title: "Write a file",
-        description: "Replaces a file of the workspace in one step, or makes it, with the directories on the way.",
+        description: "Creates or atomically replaces a file of the workspace, and creates missing directories.",
         arguments: &[
             WORKSPACE,
             PATH_INSIDE,
             needed("content", Form::Text, "the whole new content"),
-            optional("encoding", Form::Text, "\"base64\" if the content is"),
+            optional(
+                "encoding",
+                Form::Text,
+                "\"base64\" if `content` is encoded that way",
+            ),
             optional(
                 "executable",
                 Form::Flag,
-                "whether it can be executed; left out: as before",
+                "whether the file is executable; default: unchanged",
             ),
         ],
         nature: Nature::Destroys,
@@ -83,16 +91,16 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "logs",
         title: "Read logs",
-        description: "The last lines that services of the workspace wrote, with time, service and stream. Logs are kept \
-            outside of the workspace.",
+        description: "The last lines that the workspace's services wrote, with time, service and stream. Logs are stored \
+            outside the workspace.",
         arguments: &[
             WORKSPACE,
-            optional("service", Form::Text, "only of this service"),
+            optional("service", Form::Text, "only lines of this service"),
             optional("since", Form::Text, "RFC 3339, or how long ago (\"10m\")"),
             optional(
                 "last",
                 Form::Number,
-                "at most so many lines; 200 when left out",
+                "maximum number of lines; default: 200",
             ),
         ],
         nature: Nature::Reads,
@@ -102,12 +110,12 @@ pub static TOOLS: [Tool; 8] = [
     Tool {
         name: "ports",
         title: "List ports",
-        description: "Every port, declared or discovered: inside, on the host, and with its URL.",
+        description: "Lists all ports, declared and discovered: the port inside, the port on the host, and the URL.",
         arguments: &[argument(
             "workspace",
             Form::Text,
             Need::Never,
-            "only those of this workspace",
+            "only ports of this workspace",
         )],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -115,9 +123,9 @@ pub static TOOLS: [Tool; 8] = [
     },
     Tool {
         name: "here",
-        title: "Say what a workspace has",
-        description: "What a running workspace knows of itself: id, label, URLs and ports, services and their state, \
-            databases, volumes, limits, where it may connect to, and how to see logs.",
+        title: "Describe a workspace",
+        description: "Describes a running workspace as its own processes see it: id, label, URLs and ports, services and \
+            their state, databases, volumes, limits, allowed network destinations, and how to read logs.",
         arguments: &[WORKSPACE],
         nature: Nature::Reads,
         reach: Reach::Inside,

@@ -10,7 +10,7 @@ const SESSION: Argument = needed("session", Form::Text, "the id or the name of a
 const TIMEOUT: Argument = optional(
     "timeout",
     Form::Time,
-    "end it after this time (\"30s\", \"5m\", or seconds)",
+    "end it and its child processes after this time (\"30s\", \"5m\", or seconds)",
 );
 
 const WORKSPACE_OF_SESSION: Argument = optional(
@@ -23,19 +23,19 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "exec",
         title: "Run a command inside",
-        description: "Runs a command inside a workspace, in the project's root, and waits for its end. Returns \
-            exit_code (124 time-out, 126/127 as in sh, 128+n signal), stdout and stderr; of very long output \
-            the end. A stopped workspace is started. No shell: use [\"sh\", \"-c\", \"…\"] for one.",
+        description: "Runs a command inside a workspace, in the project's root, and waits until it ends. Returns \
+            exit_code (124 timeout, 126/127 as in sh, 128+n signal), stdout and stderr; very long output is cut off \
+            at the beginning. A stopped workspace is started. No shell is involved: use [\"sh\", \"-c\", \"…\"] if you need one.",
         arguments: &[
             WORKSPACE,
             needed("command", Form::Words, "the program and its arguments"),
             optional(
                 "cwd",
                 Form::Text,
-                "directory, absolute or below the project's root",
+                "working directory, absolute or relative to the project's root",
             ),
-            optional("env", Form::Map, "variables to set"),
-            optional("message", Form::Text, "what the command reads on stdin"),
+            optional("env", Form::Map, "environment variables to set"),
+            optional("message", Form::Text, "the command's stdin"),
             TIMEOUT,
         ],
         nature: Nature::Destroys,
@@ -46,25 +46,29 @@ pub static TOOLS: [Tool; 7] = [
         name: "run",
         title: "Run an agent or a command once",
         description: "Runs an agent (or a command) once inside a workspace, with `message` on its stdin, and waits. \
-            Returns exit code, output, and the files that it changed; the run is recorded. Ends after `timeout` \
-            (five minutes when left out) with everything it started.",
+            Returns exit code, output, and the files that it changed; the run is recorded. After `timeout` (default: \
+            five minutes) it is ended with all its child processes.",
         arguments: &[
             WORKSPACE,
-            optional("message", Form::Text, "what the agent is to do"),
-            optional("agent", Form::Text, "its name; left out, the default one"),
-            optional("command", Form::Words, "a command in place of an agent"),
-            optional("env", Form::Map, "variables to set"),
+            optional("message", Form::Text, "the agent's task"),
+            optional(
+                "agent",
+                Form::Text,
+                "the name of an agent; default: the default agent",
+            ),
+            optional("command", Form::Words, "a command instead of an agent"),
+            optional("env", Form::Map, "environment variables to set"),
             optional(
                 "files",
                 Form::Map,
-                "files to write below the project's root before it begins: path to text",
+                "files to write before it starts: path relative to the project's root, and content",
             ),
             TIMEOUT,
-            optional("wait", Form::Flag, "wait for its end; true when left out"),
+            optional("wait", Form::Flag, "wait until it ends; default: true"),
             optional(
                 "key",
                 Form::Text,
-                "a message that is sent twice with the same key runs once",
+                "idempotency key: requests with the same key run once",
             ),
         ],
         nature: Nature::Destroys,
@@ -74,14 +78,14 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "runs_list",
         title: "List runs",
-        description: "The record of runs, the newest first: of one workspace, or of all. With `run` everything \
-            about one, with its changed files.",
+        description: "Lists recorded runs of one workspace or of all, newest first. With `run`: all details of \
+            one run, with the files that it changed.",
         arguments: &[
             argument(
                 "workspace",
                 Form::Text,
                 Need::Never,
-                "only those of this workspace",
+                "only runs of this workspace",
             ),
             optional("run", Form::Text, "the id of one run"),
             optional(
@@ -89,7 +93,7 @@ pub static TOOLS: [Tool; 7] = [
                 Form::Text,
                 "queued, running, succeeded, failed, timed_out, cancelled or lost",
             ),
-            optional("limit", Form::Number, "at most so many"),
+            optional("limit", Form::Number, "maximum number of runs"),
         ],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -98,18 +102,18 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "session_spawn",
         title: "Start a session",
-        description: "Starts a lasting terminal inside a workspace with an agent, a command or a shell in it. It \
-            outlives this call, its clients and the daemon. `parent` makes it a child of another session, which \
-            ends with it. Returns the session; its `id` is what the other session tools take.",
+        description: "Starts an agent, a command or a shell in a persistent terminal inside a workspace. The session \
+            continues when this call, its clients or the daemon end. With `parent` it ends when that session \
+            ends. Returns the session; pass its `id` to the other session tools.",
         arguments: &[
             WORKSPACE,
             optional("agent", Form::Text, "the name of an agent"),
             optional(
                 "command",
                 Form::Words,
-                "a command in place of an agent; without either: a shell",
+                "a command instead of an agent; default: a shell",
             ),
-            optional("name", Form::Text, "1 to 40 of a-z, 0-9 and -"),
+            optional("name", Form::Text, "1 to 40 characters of a-z, 0-9 and -"),
             optional(
                 "parent",
                 Form::Text,
@@ -118,11 +122,11 @@ pub static TOOLS: [Tool; 7] = [
             optional(
                 "message",
                 Form::Text,
-                "typed into it, with Enter, as soon as it is there",
+                "typed into the session, followed by Enter, when it has started",
             ),
-            optional("env", Form::Map, "variables to set"),
-            optional("rows", Form::Number, "24 when left out"),
-            optional("cols", Form::Number, "80 when left out"),
+            optional("env", Form::Map, "environment variables to set"),
+            optional("rows", Form::Number, "default: 24"),
+            optional("cols", Form::Number, "default: 80"),
         ],
         nature: Nature::Changes,
         reach: Reach::Inside,
@@ -131,8 +135,8 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "session_message",
         title: "Type into a session",
-        description: "Types `message` and then `keys` into a session, with Enter behind it unless `enter` is false. \
-            Returns a cursor: session_read with `since` this cursor gives what came after.",
+        description: "Types `message` and then `keys` into a session, followed by Enter unless `enter` is false. \
+            Returns a cursor: session_read with this cursor as `since` returns the output that followed.",
         arguments: &[
             SESSION,
             WORKSPACE_OF_SESSION,
@@ -145,7 +149,7 @@ pub static TOOLS: [Tool; 7] = [
             optional(
                 "enter",
                 Form::Flag,
-                "whether Enter is typed behind it; true with a message",
+                "whether Enter follows; default: true if there is a message",
             ),
         ],
         nature: Nature::Destroys,
@@ -155,15 +159,11 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "session_read",
         title: "Read a session",
-        description: "The screen of a session as text, or with `since` what was written since a cursor.",
+        description: "Returns the screen of a session as text, or with `since` the output after a cursor.",
         arguments: &[
             SESSION,
             WORKSPACE_OF_SESSION,
-            optional(
-                "since",
-                Form::Number,
-                "a cursor; 0: everything that is kept",
-            ),
+            optional("since", Form::Number, "a cursor; 0: all stored output"),
         ],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -172,23 +172,19 @@ pub static TOOLS: [Tool; 7] = [
     Tool {
         name: "session_wait",
         title: "Wait for a session",
-        description: "Waits until a session has written nothing for `idle` (2 s when neither is given), or its output \
-            matches `pattern`, or it ended, or `timeout` is over. Says which, and the cursor.",
+        description: "Waits until a session has written nothing for `idle`, its output matches `pattern`, it ended, or \
+            `timeout` expired. Without `idle` and `pattern`, `idle` is 2 s. Returns which of these happened, and the cursor.",
         arguments: &[
             SESSION,
             WORKSPACE_OF_SESSION,
-            optional("idle", Form::Time, "nothing was written for so long"),
+            optional("idle", Form::Time, "how long the session must be silent"),
             optional(
                 "pattern",
                 Form::Text,
-                "a regular expression that the output contains",
+                "a regular expression to find in the output",
             ),
-            optional(
-                "since",
-                Form::Number,
-                "the cursor from which on output is looked at",
-            ),
-            optional("timeout", Form::Time, "at most so long; 60 s when left out"),
+            optional("since", Form::Number, "search output after this cursor"),
+            optional("timeout", Form::Time, "maximum time to wait; default: 60 s"),
         ],
         nature: Nature::Reads,
         reach: Reach::Inside,

@@ -8,30 +8,30 @@ use super::{
 const PROJECT_PATH: Argument = optional(
     "path",
     Form::Text,
-    "a directory of a git repository on this machine: a known project, or below the configured source folders",
+    "the directory of a git repository on this machine: a registered project, or below the configured source folders",
 );
 
 const PROJECT_URL: Argument = optional(
     "url",
     Form::Text,
-    "a git URL (https, ssh, file); it is cloned below the first source folder if it is not there yet",
+    "a git URL (https, ssh, file); cloned below the first source folder unless a clone exists",
 );
 
 pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "project_create",
-        title: "Make a project known",
-        description: "Makes a git repository a project of holm. With `path` one that is on this machine, with \
-            `url` a clone of it, and with only a `name` a new, empty repository. `isolation` and \
-            `protected_paths` are kept with the project and hold for every workspace that is made from then \
-            on; its holm.toml can add protected paths, and not take these away. Returns the project.",
+        title: "Create a project",
+        description: "Registers a git repository as a project: with `path` a repository on this machine, with \
+            `url` a clone, and with only `name` a new, empty repository. `isolation` and \
+            `protected_paths` are stored with the project and apply to all workspaces created later; \
+            holm.toml can add protected paths but cannot remove these. Returns the project.",
         arguments: &[
             PROJECT_PATH,
             PROJECT_URL,
             optional(
                 "name",
                 Form::Text,
-                "what the project is called, and its directory if it is new",
+                "the project's name, and the name of its directory if it is new",
             ),
             optional(
                 "isolation",
@@ -60,38 +60,38 @@ pub static TOOLS: [Tool; 17] = [
     },
     Tool {
         name: "workspace_create",
-        title: "Make a workspace",
-        description: "Makes a workspace of a project and starts its services: an isolated copy of the code on \
-            a branch of its own, with its own ports, databases and processes. The project is named by \
-            `project`, `path` or `url`. A live workspace with this label is started and returned with \
-            \"created\": false. Takes milliseconds, and longer when `setup` or a seed has to run first.",
+        title: "Create a workspace",
+        description: "Creates a workspace of a project and starts its services: an isolated copy of the code on \
+            a branch of its own, with its own ports, databases and processes. Name the project with \
+            `project`, `path` or `url`. If a workspace with this label exists, it is started and returned with \
+            \"created\": false. Takes milliseconds, or longer if `setup` or a seed has to run first.",
         arguments: &[
             optional(
                 "project",
                 Form::Text,
-                "the name or the id of a known project",
+                "the name or id of a registered project",
             ),
             PROJECT_PATH,
             PROJECT_URL,
             optional(
                 "label",
                 Form::Text,
-                "1 to 40 of a-z, 0-9 and -; left out, a pleasant one is made up",
+                "1 to 40 characters of a-z, 0-9 and -; default: a generated label",
             ),
             optional(
                 "from",
                 Form::Text,
-                "branch, tag or commit to start from; left out, the checkout's commit",
+                "branch, tag or commit to start from; default: the checkout's commit",
             ),
             optional(
                 "dirty",
                 Form::Flag,
-                "take the uncommitted state of the checkout along",
+                "include uncommitted changes of the checkout",
             ),
             optional(
                 "wait",
                 Form::Flag,
-                "wait until services are ready; true when left out",
+                "wait until services are ready; default: true",
             ),
         ],
         nature: Nature::Changes,
@@ -101,8 +101,8 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "workspace_list",
         title: "List workspaces",
-        description: "All workspaces with their state, ports and services; with `trash` those that were removed.",
-        arguments: &[optional("trash", Form::Flag, "those in the trash instead")],
+        description: "Lists all workspaces with their state, ports and services; with `trash`, removed workspaces.",
+        arguments: &[optional("trash", Form::Flag, "list the trash instead")],
         nature: Nature::Reads,
         reach: Reach::Everything,
         action: Action::Inspect(Inspect::Workspaces),
@@ -111,7 +111,7 @@ pub static TOOLS: [Tool; 17] = [
         name: "workspace_show",
         title: "Show a workspace",
         description: "Everything about one workspace: state, commit, ports and URLs, services, volumes, limits, \
-            and the isolation that is in force.",
+            and the isolation in force.",
         arguments: &[WORKSPACE],
         nature: Nature::Reads,
         reach: Reach::Inside,
@@ -138,11 +138,11 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "workspace_remove",
         title: "Remove a workspace",
-        description: "Moves a workspace to the trash, from which workspace_restore brings it back for some days. \
-            With unsaved work this is refused, and the work is listed; `force` goes on, and the trash keeps it.",
+        description: "Moves a workspace to the trash, from which workspace_restore can restore it for some days. \
+            If it has unsaved work, this is refused and the work is listed; with `force` it is moved with the work.",
         arguments: &[
             WORKSPACE,
-            optional("force", Form::Flag, "remove it even with unsaved work"),
+            optional("force", Form::Flag, "remove it even if it has unsaved work"),
         ],
         nature: Nature::Destroys,
         reach: Reach::Everything,
@@ -151,12 +151,8 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "workspace_restore",
         title: "Restore a workspace",
-        description: "Brings a workspace back from the trash, stopped, with the same id.",
-        arguments: &[needed(
-            "workspace",
-            Form::Text,
-            "the label or the id that it had",
-        )],
+        description: "Restores a workspace from the trash, with the same id. It is stopped.",
+        arguments: &[needed("workspace", Form::Text, "its former label or id")],
         nature: Nature::Changes,
         reach: Reach::Everything,
         action: Action::Lifecycle(Lifecycle::Restore),
@@ -167,7 +163,7 @@ pub static TOOLS: [Tool; 17] = [
         description: "Changes the label of a workspace and nothing else.",
         arguments: &[
             WORKSPACE,
-            needed("label", Form::Text, "1 to 40 of a-z, 0-9 and -"),
+            needed("label", Form::Text, "1 to 40 characters of a-z, 0-9 and -"),
         ],
         nature: Nature::Settles,
         reach: Reach::Workspace,
@@ -177,14 +173,14 @@ pub static TOOLS: [Tool; 17] = [
         name: "workspace_assign",
         title: "Move a workspace to another commit",
         description: "Moves a live workspace to another branch, tag or commit of the user's repository; each \
-            service reacts by its strategy. Uncommitted changes are refused unless `stash`.",
+            service reacts as its strategy says. Refused if there are uncommitted changes, unless `stash` is set.",
         arguments: &[
             WORKSPACE,
             needed("ref", Form::Text, "branch, tag or commit"),
             optional(
                 "stash",
                 Form::Flag,
-                "make a stash inside of what is not committed",
+                "stash uncommitted changes inside the workspace first",
             ),
         ],
         nature: Nature::Changes,
@@ -194,8 +190,8 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "workspace_sync",
         title: "Bring a workspace up to date",
-        description: "Fast-forwards a workspace to the newest commit of the branch it started from, if it has no \
-            changes of its own in the way; otherwise says why not.",
+        description: "Fast-forwards a workspace to the newest commit of the branch it started from, unless its own \
+            changes conflict; then it returns the reason.",
         arguments: &[WORKSPACE],
         nature: Nature::Changes,
         reach: Reach::Workspace,
@@ -203,17 +199,22 @@ pub static TOOLS: [Tool; 17] = [
     },
     Tool {
         name: "checkout",
-        title: "Take the canonical ports",
-        description: "Lets a workspace have the canonical ports of this machine (localhost:3000 leads to it). With \
-            `none` all are let go; without arguments it says who has which.",
+        title: "Assign the canonical ports",
+        description: "Assigns the canonical ports of this machine to a workspace (localhost:3000 then reaches it). With \
+            `none` all are released; without arguments it returns which workspace has which port.",
         arguments: &[
-            argument("workspace", Form::Text, Need::Never, "who gets them"),
+            argument(
+                "workspace",
+                Form::Text,
+                Need::Never,
+                "the workspace that gets them",
+            ),
             optional(
                 "ports",
                 Form::Words,
-                "names or numbers; left out: all that it declares",
+                "names or numbers; default: all ports that it declares",
             ),
-            optional("none", Form::Flag, "let go of all"),
+            optional("none", Form::Flag, "release all"),
         ],
         nature: Nature::Settles,
         reach: Reach::Everything,
@@ -222,8 +223,8 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "snapshot",
         title: "Take a snapshot",
-        description: "Keeps code, home and volumes of a workspace as they are at this instant, under a name.",
-        arguments: &[WORKSPACE, needed("name", Form::Text, "what it is called")],
+        description: "Saves the current code, home directory and volumes of a workspace under a name.",
+        arguments: &[WORKSPACE, needed("name", Form::Text, "the snapshot's name")],
         nature: Nature::Changes,
         reach: Reach::Inside,
         action: Action::Lifecycle(Lifecycle::Snapshot),
@@ -231,11 +232,11 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "fork",
         title: "Fork a workspace",
-        description: "Makes a workspace that begins as another one is, with everything uncommitted and its data; or \
-            as a snapshot of it is.",
+        description: "Creates a workspace as a copy of another one, including uncommitted changes and data, or as a copy \
+            of a snapshot of it.",
         arguments: &[
             WORKSPACE,
-            optional("label", Form::Text, "of the new one"),
+            optional("label", Form::Text, "the label of the new workspace"),
             optional("at", Form::Text, "the name of a snapshot"),
         ],
         nature: Nature::Changes,
@@ -245,13 +246,13 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "reset",
         title: "Reset a workspace",
-        description: "Leads code and volumes, or one volume, back to the beginning or to a snapshot. With unsaved work \
-            refused, unless `force`: then a snapshot keeps it.",
+        description: "Resets code and volumes, or one volume, to the initial state or to a snapshot. Refused if there is \
+            unsaved work, unless `force` is set: then a snapshot of it is taken first.",
         arguments: &[
             WORKSPACE,
             optional("volume", Form::Text, "only this volume"),
             optional("at", Form::Text, "the name of a snapshot"),
-            optional("force", Form::Flag, "even with unsaved work"),
+            optional("force", Form::Flag, "reset even if there is unsaved work"),
         ],
         nature: Nature::Destroys,
         reach: Reach::Workspace,
@@ -260,7 +261,7 @@ pub static TOOLS: [Tool; 17] = [
     Tool {
         name: "service_restart",
         title: "Restart a service",
-        description: "Restarts one service of a workspace and waits until it is ready, failed, or 60 s are over.",
+        description: "Restarts one service of a workspace and waits until it is ready or failed, for at most 60 s.",
         arguments: &[
             WORKSPACE,
             needed("service", Form::Text, "its name in holm.toml"),

@@ -28,7 +28,7 @@ impl Masking {
 
     /// Takes output of the program; returns what can be shown now.
     pub fn take(&mut self, bytes: &[u8], known: &Known) -> Vec<u8> {
-        self.masker.know(known);
+        self.masker.set_known(known);
         let masked = self.masker.take(bytes);
         let is_holding = self.masker.is_holding();
         self.until = is_holding.then(|| Instant::now() + HOLD);
