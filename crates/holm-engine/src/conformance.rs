@@ -21,6 +21,7 @@ const MAKING: [Action; 3] = [Action::BuildBase, Action::MakeFiles, Action::Launc
 /// A workspace that asks for nothing beyond its code.
 pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpec {
     WorkspaceSpec {
+        version: holm_core::spec::Version,
         id: id.to_string(),
         project_id: project.to_string(),
         driver: DriverName::Linux,

@@ -58,7 +58,12 @@ pub async fn all(workspace: &Workspace) {
     a_port(&client).await;
     let grace = Duration::from_secs(5);
     client.stop(grace, LIMIT).await.unwrap();
-    assert!(client.status().await.is_err(), "its keeper is gone");
+    let is_gone = async {
+        while client.status().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LIMIT, is_gone).await.expect("its keeper ends");
 }
 
 async fn status_and_label(client: &KeeperClient) {
