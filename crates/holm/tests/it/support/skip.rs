@@ -20,10 +20,11 @@ pub fn skipped(reason: &str) {
     if let Some(file) = std::env::var_os("HOLM_TEST_SKIPPED") {
         // One write of one line, because several test processes write at the same time.
         let line = format!("{test}: {reason}\n");
-        let file = std::fs::File::options()
+        std::fs::File::options()
             .append(true)
             .create(true)
-            .open(file);
-        file.unwrap().write_all(line.as_bytes()).unwrap();
+            .open(file)
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the list of skipped tests");
     }
 }
