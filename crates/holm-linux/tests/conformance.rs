@@ -1,6 +1,8 @@
 //! The suite that every driver passes, for workspaces of the kernel. A program of its own, because
 //! keepers run the program that their driver runs in.
 
+#![allow(clippy::unwrap_used)] // Its own `main` keeps clippy from seeing that this is a test.
+
 use holm_core::{ProjectId, WorkspaceId};
 use holm_engine::conformance;
 use holm_engine::spec::WorkspaceSpec;
