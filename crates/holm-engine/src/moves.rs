@@ -7,23 +7,23 @@
 
 mod faults;
 
-use crate::converge::Goal;
-use crate::create::{Cancel, CancelOnDrop};
+use crate::cancel::{Cancel, CancelOnDrop};
+use crate::converge::{Goal, Processes};
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, View, detached, now};
+use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
 use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::switch::{Protected, Switched, Time, is_torn, question, switched};
+use crate::view::View;
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
-pub(crate) use faults::unfinished_note;
 use faults::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
 /// The target of a move.
@@ -61,13 +61,6 @@ struct Arrived {
     is_restarted: bool,
 }
 
-/// Whether services were started after the tree had the new commit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Processes {
-    Older,
-    Fresh,
-}
-
 // === impl Engine ===
 
 impl Engine {
@@ -86,7 +79,7 @@ impl Engine {
             let _turn = inner.workspaces.lock(&id).await;
             let mut record = inner.live(&id).await?;
             let at = now();
-            inner.note_use(&id, at);
+            inner.uses.note(&id, at);
             let key = id.clone();
             inner.store.call(move |store| store.touch(&key, at)).await?;
             let observation = inner.observe(&record.spec).await?;
