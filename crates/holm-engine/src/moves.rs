@@ -53,6 +53,14 @@ pub struct Moved {
     pub is_restarted: bool,
 }
 
+/// The steps of a move in the journal.
+#[derive(Clone, Copy)]
+struct MoveEntries {
+    switch: EntryId,
+    set_up: EntryId,
+    react: EntryId,
+}
+
 /// The result of switching the tree.
 struct Arrived {
     stash: Option<String>,
@@ -92,7 +100,7 @@ impl Engine {
             inner.moves.begin(&id, &stopped);
             let moved = tokio::select! {
                 biased;
-                moved = inner.assign(record, assign, (&progress, &cancel)) => moved,
+                moved = inner.assign(record, assign, &progress, &cancel) => moved,
                 () = stopped.requested() => Err(inner.stopped_moving(&id).await?),
             };
             inner.moves.end(&id);
@@ -109,7 +117,8 @@ impl Inner {
         &self,
         mut record: WorkspaceRecord,
         assign: Assign,
-        (progress, cancel): (&Progress, &Cancel),
+        progress: &Progress,
+        cancel: &Cancel,
     ) -> Result<Moved, Fault> {
         let earlier = record.spec.moving.clone();
         let owed = earlier.as_ref().map(|moving| moving.owed.clone());
@@ -127,7 +136,7 @@ impl Inner {
         let entries = self.plan_move(&record).await?;
         progress.tell("switching the tree", 0, 0);
         let arrived = match self
-            .switch(&record, entries[0], Time::First, progress)
+            .switch(&record, entries.switch, Time::First, progress)
             .await
         {
             Ok(Ok(arrived)) => arrived,
@@ -159,7 +168,7 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            settled = self.settle(&mut record, (entries[1], entries[2]), processes, progress) => settled?,
+            settled = self.settle(&mut record, entries, processes, progress) => settled?,
             () = cancel.requested() => {
                 self.drop_entries(&record).await;
                 return Err(set_up_cancelled(&record));
@@ -231,7 +240,7 @@ impl Inner {
         let entries = self.plan_move(record).await?;
         if !moving.is_there {
             match self
-                .switch(record, entries[0], Time::Again, progress)
+                .switch(record, entries.switch, Time::Again, progress)
                 .await?
             {
                 Ok(arrived) => {
@@ -259,18 +268,20 @@ impl Inner {
                 }
             }
         }
-        self.settle(record, (entries[1], entries[2]), processes, progress)
-            .await
+        self.settle(record, entries, processes, progress).await
     }
 
     /// Journals all steps of the move, so that it counts as unfinished until its end.
-    async fn plan_move(&self, record: &WorkspaceRecord) -> Result<Vec<EntryId>, Fault> {
+    async fn plan_move(&self, record: &WorkspaceRecord) -> Result<MoveEntries, Fault> {
         let id = record.id.clone();
         let actions = [Action::Switch, Action::SetUp, Action::React];
         let entries = self.store.call(move |store| store.journal(&id, &actions));
-        let entries = entries.await?;
-        match entries.len() {
-            3 => Ok(entries),
+        match entries.await?[..] {
+            [switch, set_up, react] => Ok(MoveEntries {
+                switch,
+                set_up,
+                react,
+            }),
             _ => Err(Fault::new(
                 Code::Internal,
                 "the journal did not take a move",
@@ -382,7 +393,7 @@ impl Inner {
     async fn settle(
         &self,
         record: &mut WorkspaceRecord,
-        (set_up, react): (EntryId, EntryId),
+        entries: MoveEntries,
         processes: Processes,
         progress: &Progress,
     ) -> Result<(), Fault> {
@@ -404,9 +415,9 @@ impl Inner {
                 }
             })
             .await?;
-            self.end(set_up, Outcome::Done).await?;
+            self.end(entries.set_up, Outcome::Done).await?;
         } else {
-            self.end(set_up, Outcome::Dropped).await?;
+            self.end(entries.set_up, Outcome::Dropped).await?;
         }
         if processes == Processes::Fresh {
             // Services that were just started have the new files; only builds are due.
@@ -424,7 +435,7 @@ impl Inner {
             return Err(to_be_repeated(record, fault));
         }
         self.change_spec(record, |spec| spec.moving = None).await?;
-        self.end(react, Outcome::Done).await
+        self.end(entries.react, Outcome::Done).await
     }
 
     async fn take_step(

@@ -19,7 +19,8 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         new: NewSession,
-        (credentials, stopped): (Vec<Credential>, Stopped),
+        credentials: Vec<Credential>,
+        stopped: Stopped,
     ) -> Result<(SessionStatus, Vec<String>), Fault> {
         self.inner.uses.note(id, now());
         self.inner.awaken(id, stopped).await?;
