@@ -340,11 +340,17 @@ impl Life {
     pub fn hear(&mut self, event: Event, now: Duration) {
         match event {
             Event::Started { pid } => self.started(pid, now),
-            Event::NotStarted { code, cause } => {
-                if let Phase::Launching { then } = self.phase {
-                    self.ended(code, Some(cause), Duration::ZERO, (then, now));
+            Event::NotStarted { code, cause } => match self.phase {
+                Phase::Launching { then: Then::Run } => {
+                    self.ended(code, Some(cause), Duration::ZERO, now);
                 }
-            }
+                Phase::Launching { then: Then::Stay } => {
+                    self.pid = None;
+                    self.exit = Some(code);
+                    self.phase = Phase::Down;
+                }
+                _ => {}
+            },
             Event::Probed => {
                 if let Phase::Running { progress, .. } = &mut self.phase {
                     *progress = Progress::Ready;
@@ -473,7 +479,7 @@ impl Life {
         match &mut self.phase {
             Phase::Running { since, .. } => {
                 let ran = now.saturating_sub(*since);
-                self.ended(code, cause, ran, (Then::Run, now));
+                self.ended(code, cause, ran, now);
             }
             Phase::Ending(ending) => {
                 ending.program_runs = false;
@@ -486,19 +492,9 @@ impl Life {
     }
 
     /// The run ended by itself.
-    fn ended(
-        &mut self,
-        code: u8,
-        cause: Option<String>,
-        ran: Duration,
-        (then, now): (Then, Duration),
-    ) {
+    fn ended(&mut self, code: u8, cause: Option<String>, ran: Duration, now: Duration) {
         self.pid = None;
         self.exit = Some(code);
-        if then == Then::Stay {
-            self.phase = Phase::Down;
-            return;
-        }
         if ran >= STABLE_AFTER {
             self.forgive();
         }

@@ -1,6 +1,5 @@
 //! Applies `holm_core::admission` to the stored workspaces.
 
-use crate::create::NewWorkspace;
 use crate::engine::Inner;
 use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
@@ -22,13 +21,9 @@ pub enum Admission {
 impl Inner {
     /// Refuses a workspace that was just inserted, if it exceeds the machine beside all others. The
     /// caller makes sure that no other workspace is inserted meanwhile.
-    pub(crate) async fn admit(
-        &self,
-        new: &NewWorkspace,
-        record: &WorkspaceRecord,
-    ) -> Result<(), Fault> {
+    pub(crate) async fn admit(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         let wanted = declared(&record.spec);
-        if new.admission == Admission::Force || wanted == Declared::default() {
+        if wanted == Declared::default() {
             return Ok(());
         }
         let machine = self.driver(&record.spec)?.room().await.map_err(unknown)?;

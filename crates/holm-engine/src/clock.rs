@@ -2,16 +2,14 @@
 //! of its age calls [`Clock::look`] first; `holm_core::clock` decides whether the wall clock is
 //! plausible.
 //!
-//! [`Engine::keep_clock`], which the daemon calls every second, stores the readings: a reading
+//! [`Engine::keep_clock`](crate::Engine::keep_clock), which the daemon calls every second, stores the readings: a reading
 //! itself stays in memory, because every request with a token takes one.
 //!
 //! Debug builds read `HOLM_TEST_CLOCK`, a file with seconds that are added to the wall clock,
 //! seconds that are added to the time since the boot, and a boot id; each is optional.
 
-use crate::engine::Engine;
 use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
-use holm_core::Fault;
 use holm_core::clock::{Judgement, Reading, Seen, believe, judge};
 use jiff::{SignedDuration, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
@@ -103,7 +101,7 @@ impl Clock {
     }
 
     /// The reading that should be stored now.
-    fn unstored(&self) -> Option<Seen> {
+    pub(crate) fn unstored(&self) -> Option<Seen> {
         self.look();
         let state = self.state();
         let seen = state.seen.as_ref()?;
@@ -114,7 +112,7 @@ impl Clock {
         (!is_stored).then(|| seen.clone())
     }
 
-    fn note_stored(&self, seen: Seen) {
+    pub(crate) fn note_stored(&self, seen: Seen) {
         self.state().stored = Some(seen);
     }
 
@@ -161,26 +159,6 @@ impl Look {
     }
 }
 
-// === impl Engine ===
-
-impl Engine {
-    pub fn clock(&self) -> &Clock {
-        &self.inner.clock
-    }
-
-    /// Stores the reading, if it is old enough.
-    pub async fn keep_clock(&self) -> Result<(), Fault> {
-        let Some(seen) = self.inner.clock.unstored() else {
-            return Ok(());
-        };
-        let stored = seen.clone();
-        let store = &self.inner.store;
-        store.call(move |store| store.set_clock(&stored)).await?;
-        self.inner.clock.note_stored(seen);
-        Ok(())
-    }
-}
-
 /// Offsets that a test adds to the clocks.
 struct OfTest {
     wall: i64,
@@ -212,7 +190,7 @@ fn reading() -> Reading {
     let test = OfTest::read();
     let more = Duration::from_secs(test.as_ref().map_or(0, |test| test.boottime));
     Reading {
-        wall: crate::gc::since_epoch(wall()),
+        wall: since_epoch(wall()),
         boottime: boottime + more,
         boot: test
             .and_then(|test| test.boot)
@@ -233,4 +211,9 @@ fn boot() -> &'static str {
 fn timestamp(since_epoch: Duration) -> Timestamp {
     let milliseconds = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::MAX)
+}
+
+/// A time as the decisions of `holm-core` use it.
+pub(crate) fn since_epoch(at: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
 }

@@ -25,7 +25,7 @@ impl Engine {
     ) -> Result<ExecStream, Fault> {
         let (inner, key, at) = (Arc::clone(&self.inner), id.clone(), now());
         // In memory at once, so that the workspace is not stopped as idle before the command runs.
-        inner.note_use(id, at);
+        inner.uses.note(id, at);
         inner.awaken(id, stopped).await?;
         // Storing the time must not delay the command.
         tokio::spawn(async move {
@@ -38,7 +38,7 @@ impl Engine {
 
     /// Reconnects to a command that an earlier daemon started. Starts nothing.
     pub async fn resume(&self, id: &WorkspaceId, resume: Resume) -> Result<ExecStream, Fault> {
-        self.inner.note_use(id, now());
+        self.inner.uses.note(id, now());
         self.inner.awaken(id, Stopped::Refuse).await?;
         self.inner.keeper(id).await?.resume(resume).await
     }

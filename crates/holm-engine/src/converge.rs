@@ -1,16 +1,16 @@
 //! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
 //! remove and recovery. The caller holds the workspace's lock.
 
-use crate::driver::{Ended, Journaled, Observation, Progress, Tip};
-use crate::engine::Inner;
+use crate::driver::{Ended, Journaled, Observation, Progress};
+use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
-use crate::moves::Processes;
 use crate::notice::Notice;
 use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, WorkspaceRecord};
+use crate::view::View;
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use holm_core::state::Birth;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
 /// The goal of an operation.
@@ -21,9 +21,75 @@ pub(crate) enum Goal {
     Renew,
 }
 
+/// Whether services were started after the tree had the new commit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processes {
+    Older,
+    Fresh,
+}
+
+// === impl Engine ===
+
+impl Engine {
+    pub async fn start(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Running, Goal::Reach(Desired::Running))
+            .await
+    }
+
+    pub async fn stop(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Stopped, Goal::Reach(Desired::Stopped))
+            .await
+    }
+
+    /// Ends the processes and starts them again.
+    pub async fn restart(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        self.lead_to(id, Desired::Running, Goal::Renew).await
+    }
+
+    async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        if goal != Goal::Reach(Desired::Running) {
+            // A move under way is not waited for; the next start continues it.
+            inner.moves.cancel(&id);
+        }
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            if desired == Desired::Running {
+                // A start counts as use, so that an idle workspace is not stopped again at once.
+                let (key, at) = (id.clone(), now());
+                inner.uses.note(&id, at);
+                inner.store.call(move |store| store.touch(&key, at)).await?;
+            }
+            inner.lead(record, desired, goal).await
+        })
+        .await
+    }
+}
+
 // === impl Inner ===
 
 impl Inner {
+    /// Stores the desired state of an acknowledged workspace and reaches it. The caller holds its
+    /// lock.
+    pub(crate) async fn lead(
+        &self,
+        mut record: WorkspaceRecord,
+        desired: Desired,
+        goal: Goal,
+    ) -> Result<View, Fault> {
+        if record.desired != desired {
+            let id = record.id.clone();
+            let changed = self
+                .store
+                .call(move |store| store.set_desired(&id, desired));
+            changed.await?;
+            record.desired = desired;
+        }
+        let observation = self.converge(&record, goal, &Progress::default()).await?;
+        self.seen(record, observation).await
+    }
+
     /// Brings a workspace to the goal and returns what was observed then.
     pub(crate) async fn converge(
         &self,
@@ -211,23 +277,6 @@ fn renewal(observed: Observed) -> Vec<Action> {
     actions.retain(|action| *action == Action::Halt);
     actions.extend(plan(Desired::Running, halted));
     actions
-}
-
-/// The observation of a workspace that does not exist.
-pub(crate) fn nothing() -> Observation {
-    Observation {
-        observed: Observed {
-            base: Base::Absent,
-            files: Files::Absent,
-            keeper: Keeper::Absent,
-        },
-        isolation: None,
-        reason: None,
-        services: Vec::new(),
-        commands: 0,
-        carried: None,
-        tip: Tip::default(),
-    }
 }
 
 fn files_missing(record: &WorkspaceRecord, files: Files) -> Fault {

@@ -5,22 +5,23 @@
 
 use crate::admission::Admission;
 use crate::bridge::joined;
+use crate::cancel::{Cancel, CancelOnDrop};
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, View, detached, now};
+use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::once::Turn;
 use crate::spec::WorkspaceSpec;
 use crate::store::{StoreError, WorkspaceRecord};
+use crate::view::View;
 use holm_core::plan::Desired;
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::OwnedMutexGuard;
 
 #[derive(Clone, Debug)]
 pub struct NewWorkspace {
@@ -50,16 +51,6 @@ pub enum Created {
     New(View),
     Existing(View),
 }
-
-/// Operations under way that can be cancelled, by id: creations, or moves.
-#[derive(Default)]
-pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
-
-/// Cancels on request, or when its client drops it.
-#[derive(Clone)]
-pub(crate) struct Cancel(Arc<watch::Sender<bool>>);
-
-pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
 /// How often to retry a taken label: generated ones first, then with numbers appended.
 const MADE_UP_TRIES: usize = 16;
@@ -187,7 +178,9 @@ impl Inner {
 
     /// Checks admission, then stores the id with the idempotency key, if there is one.
     async fn admit_keyed(&self, new: &NewWorkspace, record: &WorkspaceRecord) -> Result<(), Fault> {
-        self.admit(new, record).await?;
+        if new.admission == Admission::Check {
+            self.admit(record).await?;
+        }
         match &new.turn {
             Some(turn) => self.begun(turn, record.id.as_str()).await,
             None => Ok(()),
@@ -273,60 +266,12 @@ impl Inner {
         }
         let key = id.clone();
         let at = now();
-        self.note_use(id, at);
+        self.uses.note(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
         let goal = Goal::Reach(Desired::Running);
         let mut view = self.lead(record, Desired::Running, goal).await?;
         view.record.last_used_at = at;
         Ok(Some(view))
-    }
-}
-
-// === impl Creations ===
-
-impl Creations {
-    pub(crate) fn begin(&self, id: &WorkspaceId, cancel: &Cancel) {
-        self.locked().insert(id.clone(), cancel.clone());
-    }
-
-    pub(crate) fn end(&self, id: &WorkspaceId) {
-        self.locked().remove(id);
-    }
-
-    pub(crate) fn cancel(&self, id: &WorkspaceId) {
-        if let Some(cancel) = self.locked().get(id) {
-            cancel.request();
-        }
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Cancel>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Cancel ===
-
-impl Default for Cancel {
-    fn default() -> Self {
-        Self(Arc::new(watch::channel(false).0))
-    }
-}
-
-impl Cancel {
-    fn request(&self) {
-        self.0.send_replace(true);
-    }
-
-    pub(crate) async fn requested(&self) {
-        let mut receiver = self.0.subscribe();
-        // The sender is in `self`, so the channel stays open while this waits.
-        let _ = receiver.wait_for(|is_requested| *is_requested).await;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.request();
     }
 }
 

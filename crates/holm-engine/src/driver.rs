@@ -1,7 +1,6 @@
 //! The trait that makes workspaces real. The engine decides and journals; a driver acts.
 
 use crate::isolation::Isolation;
-use crate::service::ServiceStatus;
 use crate::spec::WorkspaceSpec;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
@@ -12,8 +11,9 @@ use holm_core::fitness::Check;
 pub use holm_core::head::Tip;
 use holm_core::layer::{Dated, Layer, LayerKey};
 use holm_core::numbers::Usage;
-use holm_core::plan::{Action, Observed};
+use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 pub use holm_core::route::ToldPort;
+use holm_core::service::status::ServiceStatus;
 pub use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
@@ -245,6 +245,27 @@ impl Drivers {
 
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn Driver>> {
         self.0.values()
+    }
+}
+
+// === impl Observation ===
+
+impl Observation {
+    /// Of a workspace that does not exist.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            observed: Observed {
+                base: Base::Absent,
+                files: Files::Absent,
+                keeper: Keeper::Absent,
+            },
+            isolation: None,
+            reason: None,
+            services: Vec::new(),
+            commands: 0,
+            carried: None,
+            tip: Tip::default(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each item is renamed away first and deleted then, so that the next collection finds what a crash
 //! left and nothing else does. Files that no record knows are reported and left alone.
 
+use crate::clock::since_epoch;
 use crate::driver::{Discard, Discarded, Driver, Known, Progress, Survey};
 use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
@@ -10,7 +11,6 @@ use crate::store::WorkspaceRecord;
 use holm_core::layer::{LayerKey, unused_layers};
 use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
 use holm_core::{Code, Fault, WorkspaceId};
-use jiff::Timestamp;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -367,9 +367,4 @@ fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Discard, Gone)> {
         (Discard::Leftover(leftover), gone)
     });
     bases.chain(layers).chain(leftovers).collect()
-}
-
-/// A time as the decisions of `holm-core` use it.
-pub(crate) fn since_epoch(at: Timestamp) -> Duration {
-    Duration::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
 }

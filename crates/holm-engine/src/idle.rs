@@ -4,37 +4,19 @@
 //! workspace is refused by the same examination as `rm` without force, and the obstacle is kept
 //! here for `show`.
 
+use crate::clock::since_epoch;
 use crate::converge::Goal;
 use crate::driver::Observation;
 use crate::engine::{Engine, Inner};
-use crate::gc::since_epoch;
 use crate::remove::Losing;
 use crate::store::WorkspaceRecord;
+use crate::uses::Note;
 use holm_core::idle::{IdleAction, IdleLimits, Usage, idle};
-use holm_core::plan::{Desired, Keeper, State};
+use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
 use jiff::Timestamp;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-/// This daemon's knowledge of workspace use. The store gets the times a moment later.
-#[derive(Default)]
-pub(crate) struct Uses(Mutex<HashMap<WorkspaceId, Known>>);
-
-#[derive(Clone, Default)]
-struct Known {
-    last_used: Option<Timestamp>,
-    /// What was done or not done because it was idle, until it is used again.
-    note: Option<Note>,
-}
-
-#[derive(Clone)]
-enum Note {
-    Stopped,
-    Kept { at: Timestamp, why: String },
-}
 
 /// A workspace with unsaved work is examined again after this, because the work may have been
 /// fetched.
@@ -82,27 +64,6 @@ impl Engine {
 // === impl Inner ===
 
 impl Inner {
-    /// Records a use before the operation starts.
-    pub(crate) fn note_use(&self, id: &WorkspaceId, at: Timestamp) {
-        let known = Known {
-            last_used: Some(at),
-            note: None,
-        };
-        self.uses.locked().insert(id.clone(), known);
-    }
-
-    /// What was done or not done because the workspace was idle.
-    pub(crate) fn idle_note(&self, id: &WorkspaceId, state: State) -> Option<String> {
-        let uses = self.uses.locked();
-        Some(match uses.get(id)?.note.as_ref()? {
-            Note::Stopped if state != State::Stopped => return None,
-            Note::Stopped => "stopped, because nobody used it (`stop_after`)".to_owned(),
-            Note::Kept { why, .. } => {
-                format!("not removed, although nobody used it (`remove_after`): {why}")
-            }
-        })
-    }
-
     /// The use of a workspace, as far as it was observed.
     fn usage(&self, record: &WorkspaceRecord, observation: Option<&Observation>) -> Usage {
         let noted = self
@@ -144,7 +105,7 @@ impl Inner {
             IdleAction::Leave => Ok(None),
             IdleAction::NoteUse => {
                 let key = id.clone();
-                self.note_use(id, at);
+                self.uses.note(id, at);
                 let touched = self.store.call(move |store| store.touch(&key, at));
                 touched.await.map(|()| None)
             }
@@ -204,13 +165,5 @@ impl Inner {
             }
             Some(Note::Stopped) | None => false,
         }
-    }
-}
-
-// === impl Uses ===
-
-impl Uses {
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<WorkspaceId, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@
 //! build and get its progress and its failure.
 
 use crate::converge::Goal;
-use crate::driver::{Progress, ProgressEvent};
+use crate::driver::Progress;
 use crate::engine::{Inner, now};
 use crate::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
 use crate::store::WorkspaceRecord;
@@ -16,30 +16,14 @@ use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, WorkspaceId};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use tokio::sync::{mpsc, watch};
-
-/// Builds under way.
-#[derive(Default)]
-pub(crate) struct Setups {
-    runs: Mutex<HashMap<(String, String), Weak<Run>>>,
-    /// The temporary workspaces, by the workspace that each was created for.
-    builders: Mutex<HashMap<WorkspaceId, WorkspaceRecord>>,
-}
+use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// A layer that can be built.
 #[derive(Clone, Copy)]
 enum Needed<'a> {
     Setup(&'a Setup),
     Seed(&'a Volume, &'a Seed),
-}
-
-/// One build, shared by all requests for the layer.
-struct Run {
-    /// Holds why the last attempt failed; the requests that waited for it fail too.
-    turn: tokio::sync::Mutex<Option<Fault>>,
-    told: watch::Sender<Option<ProgressEvent>>,
 }
 
 // === impl Inner ===
@@ -134,61 +118,6 @@ impl Inner {
     pub(crate) async fn undo_builder(&self, id: &WorkspaceId) {
         if let Some(builder) = self.setups.end(id) {
             Box::pin(self.undo_or_try_again(&builder)).await;
-        }
-    }
-}
-
-// === impl Setups ===
-
-impl Setups {
-    fn run(&self, project: &str, key: &str) -> Arc<Run> {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (project.to_owned(), key.to_owned());
-        if let Some(run) = runs.get(&key).and_then(Weak::upgrade) {
-            return run;
-        }
-        runs.retain(|_, run| run.strong_count() > 0);
-        let run = Arc::new(Run {
-            turn: tokio::sync::Mutex::new(None),
-            told: watch::Sender::new(None),
-        });
-        runs.insert(key, Arc::downgrade(&run));
-        run
-    }
-
-    fn begin(&self, id: &WorkspaceId, builder: &WorkspaceRecord) {
-        self.builders().insert(id.clone(), builder.clone());
-    }
-
-    fn end(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {
-        self.builders().remove(id)
-    }
-
-    fn builders(&self) -> MutexGuard<'_, HashMap<WorkspaceId, WorkspaceRecord>> {
-        self.builders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === impl Run ===
-
-impl Run {
-    /// Waits for the lock and reports the progress of the build under way.
-    async fn wait(&self, progress: &Progress) -> tokio::sync::MutexGuard<'_, Option<Fault>> {
-        let mut told = self.told.subscribe();
-        let turn = self.turn.lock();
-        tokio::pin!(turn);
-        loop {
-            tokio::select! {
-                biased;
-                turn = &mut turn => return turn,
-                // The sender is in `self`, so this ends only with a new value.
-                _ = told.changed() => {
-                    let event = told.borrow_and_update().clone();
-                    if let Some(event) = event {
-                        progress.tell(&event.step, event.done, event.total);
-                    }
-                }
-            }
         }
     }
 }

@@ -7,23 +7,23 @@
 
 mod faults;
 
-use crate::converge::Goal;
-use crate::create::{Cancel, CancelOnDrop};
+use crate::cancel::{Cancel, CancelOnDrop};
+use crate::converge::{Goal, Processes};
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, View, detached, now};
+use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
 use crate::notice::Notice;
 use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::switch::{Protected, Switched, Time, is_torn, question, switched};
+use crate::view::View;
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
-pub(crate) use faults::unfinished_note;
 use faults::{not_switched, refused, set_up_cancelled, to_be_repeated};
 
 /// The target of a move.
@@ -53,19 +53,20 @@ pub struct Moved {
     pub is_restarted: bool,
 }
 
+/// The steps of a move in the journal.
+#[derive(Clone, Copy)]
+struct MoveEntries {
+    switch: EntryId,
+    set_up: EntryId,
+    react: EntryId,
+}
+
 /// The result of switching the tree.
 struct Arrived {
     stash: Option<String>,
     from: Option<String>,
     changed: Vec<String>,
     is_restarted: bool,
-}
-
-/// Whether services were started after the tree had the new commit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Processes {
-    Older,
-    Fresh,
 }
 
 // === impl Engine ===
@@ -86,7 +87,7 @@ impl Engine {
             let _turn = inner.workspaces.lock(&id).await;
             let mut record = inner.live(&id).await?;
             let at = now();
-            inner.note_use(&id, at);
+            inner.uses.note(&id, at);
             let key = id.clone();
             inner.store.call(move |store| store.touch(&key, at)).await?;
             let observation = inner.observe(&record.spec).await?;
@@ -99,7 +100,7 @@ impl Engine {
             inner.moves.begin(&id, &stopped);
             let moved = tokio::select! {
                 biased;
-                moved = inner.assign(record, assign, (&progress, &cancel)) => moved,
+                moved = inner.assign(record, assign, &progress, &cancel) => moved,
                 () = stopped.requested() => Err(inner.stopped_moving(&id).await?),
             };
             inner.moves.end(&id);
@@ -116,7 +117,8 @@ impl Inner {
         &self,
         mut record: WorkspaceRecord,
         assign: Assign,
-        (progress, cancel): (&Progress, &Cancel),
+        progress: &Progress,
+        cancel: &Cancel,
     ) -> Result<Moved, Fault> {
         let earlier = record.spec.moving.clone();
         let owed = earlier.as_ref().map(|moving| moving.owed.clone());
@@ -134,7 +136,7 @@ impl Inner {
         let entries = self.plan_move(&record).await?;
         progress.tell("switching the tree", 0, 0);
         let arrived = match self
-            .switch(&record, entries[0], Time::First, progress)
+            .switch(&record, entries.switch, Time::First, progress)
             .await
         {
             Ok(Ok(arrived)) => arrived,
@@ -166,7 +168,7 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            settled = self.settle(&mut record, (entries[1], entries[2]), processes, progress) => settled?,
+            settled = self.settle(&mut record, entries, processes, progress) => settled?,
             () = cancel.requested() => {
                 self.drop_entries(&record).await;
                 return Err(set_up_cancelled(&record));
@@ -238,7 +240,7 @@ impl Inner {
         let entries = self.plan_move(record).await?;
         if !moving.is_there {
             match self
-                .switch(record, entries[0], Time::Again, progress)
+                .switch(record, entries.switch, Time::Again, progress)
                 .await?
             {
                 Ok(arrived) => {
@@ -266,18 +268,20 @@ impl Inner {
                 }
             }
         }
-        self.settle(record, (entries[1], entries[2]), processes, progress)
-            .await
+        self.settle(record, entries, processes, progress).await
     }
 
     /// Journals all steps of the move, so that it counts as unfinished until its end.
-    async fn plan_move(&self, record: &WorkspaceRecord) -> Result<Vec<EntryId>, Fault> {
+    async fn plan_move(&self, record: &WorkspaceRecord) -> Result<MoveEntries, Fault> {
         let id = record.id.clone();
         let actions = [Action::Switch, Action::SetUp, Action::React];
         let entries = self.store.call(move |store| store.journal(&id, &actions));
-        let entries = entries.await?;
-        match entries.len() {
-            3 => Ok(entries),
+        match entries.await?[..] {
+            [switch, set_up, react] => Ok(MoveEntries {
+                switch,
+                set_up,
+                react,
+            }),
             _ => Err(Fault::new(
                 Code::Internal,
                 "the journal did not take a move",
@@ -389,7 +393,7 @@ impl Inner {
     async fn settle(
         &self,
         record: &mut WorkspaceRecord,
-        (set_up, react): (EntryId, EntryId),
+        entries: MoveEntries,
         processes: Processes,
         progress: &Progress,
     ) -> Result<(), Fault> {
@@ -411,9 +415,9 @@ impl Inner {
                 }
             })
             .await?;
-            self.end(set_up, Outcome::Done).await?;
+            self.end(entries.set_up, Outcome::Done).await?;
         } else {
-            self.end(set_up, Outcome::Dropped).await?;
+            self.end(entries.set_up, Outcome::Dropped).await?;
         }
         if processes == Processes::Fresh {
             // Services that were just started have the new files; only builds are due.
@@ -431,7 +435,7 @@ impl Inner {
             return Err(to_be_repeated(record, fault));
         }
         self.change_spec(record, |spec| spec.moving = None).await?;
-        self.end(react, Outcome::Done).await
+        self.end(entries.react, Outcome::Done).await
     }
 
     async fn take_step(

@@ -1,7 +1,6 @@
 //! Notifications about what the engine did, sent at once to listeners (the server's ports and
 //! tokens).
 
-use crate::engine::Engine;
 use crate::run::RunState;
 use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
@@ -41,18 +40,7 @@ type Listener = Box<dyn Fn(&WorkspaceId, Notice) + Send + Sync>;
 
 /// The listeners; may be empty.
 #[derive(Default)]
-pub(crate) struct Notices(RwLock<Vec<Listener>>);
-
-// === impl Engine ===
-
-impl Engine {
-    /// Calls `listener` from now on, before the operation returns. It must not block.
-    pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
-        let listeners = &self.inner.notices.0;
-        let mut listeners = listeners.write().unwrap_or_else(PoisonError::into_inner);
-        listeners.push(Box::new(listener));
-    }
-}
+pub(crate) struct Notices(pub(crate) RwLock<Vec<Listener>>);
 
 // === impl Notices ===
 

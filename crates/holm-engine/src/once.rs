@@ -8,8 +8,9 @@
 //! as there is an id, and [`Engine::answered`] at the end, or [`Engine::unanswered`] when it
 //! failed.
 
-use crate::engine::{Engine, View, now};
+use crate::engine::{Engine, now};
 use crate::store::{Keyed, RequestKey};
+use crate::view::View;
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;

@@ -106,7 +106,7 @@ impl Engine {
     /// Traffic through a port or preview counts as use of the workspace.
     pub async fn note_traffic(&self, id: &WorkspaceId) -> Result<(), Fault> {
         let (key, at) = (id.clone(), now());
-        self.inner.note_use(id, at);
+        self.inner.uses.note(id, at);
         self.inner
             .store
             .call(move |store| store.touch(&key, at))

@@ -1,9 +1,10 @@
 //! Applies a changed `holm.toml`: stores the spec, and changes at once what can change at once.
 
 use crate::driver::Progress;
-use crate::engine::{Engine, View, detached};
+use crate::engine::{Engine, detached};
 use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
+use crate::view::View;
 use holm_core::plan::State;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;

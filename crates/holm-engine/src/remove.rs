@@ -2,11 +2,12 @@
 
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, View, detached, in_the_trash, no_workspace, now};
+use crate::engine::{Engine, Inner, detached, in_the_trash, no_workspace, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::store::WorkspaceRecord;
 use crate::unsaved::{Unsaved, examine};
+use crate::view::View;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};

@@ -5,10 +5,11 @@
 
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, View, detached, now};
+use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
 use crate::projects::free_name;
 use crate::store::{StoreError, WorkspaceRecord};
+use crate::view::View;
 use holm_core::plan::{Desired, Files};
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Inner {
         let id = record.id.clone();
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
-        self.note_use(&record.id, now());
+        self.uses.note(&record.id, now());
         self.notices.tell(&record.id, Notice::Restored);
         let record = self.record(&record.id).await?;
         Ok(Restored {

@@ -19,9 +19,10 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         new: NewSession,
-        (credentials, stopped): (Vec<Credential>, Stopped),
+        credentials: Vec<Credential>,
+        stopped: Stopped,
     ) -> Result<(SessionStatus, Vec<String>), Fault> {
-        self.inner.note_use(id, now());
+        self.inner.uses.note(id, now());
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
         let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
@@ -78,7 +79,7 @@ impl Engine {
     /// Sends a request to a session. Sending input counts as use of the workspace.
     pub async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
         if matches!(ask, Ask::Send { .. }) {
-            self.inner.note_use(id, now());
+            self.inner.uses.note(id, now());
         }
         self.require_keeper(id).await?;
         self.inner.keeper(id).await?.session(ask).await
@@ -89,7 +90,7 @@ impl Engine {
         id: &WorkspaceId,
         attach: Attach,
     ) -> Result<AttachStream, Fault> {
-        self.inner.note_use(id, now());
+        self.inner.uses.note(id, now());
         self.require_keeper(id).await?;
         self.inner.keeper(id).await?.attach_session(attach).await
     }

@@ -7,9 +7,9 @@
 use crate::engine::MissingObjects;
 use crate::exec::Masking;
 use crate::inside::{Answer, Question, ask, failed};
-use crate::work::object_id;
 use crate::{bridge::blocking, store::WorkspaceRecord};
 use holm_core::Fault;
+use holm_core::head::object_id;
 use holm_keeper::client::KeeperClient;
 use std::collections::HashSet;
 use std::fmt;

@@ -146,6 +146,12 @@ fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
     }
 }
 
+/// How a request was answered.
+pub struct Answered {
+    pub status: StatusCode,
+    pub code: Option<Code>,
+}
+
 // === impl Audit ===
 
 impl Audit {
@@ -204,13 +210,8 @@ impl Audit {
     }
 
     /// Records a request and its response, if required.
-    pub async fn note(
-        &self,
-        asked: &Asked,
-        (caller, actor): (&Caller, String),
-        status: StatusCode,
-        code: Option<Code>,
-    ) {
+    pub async fn note(&self, asked: &Asked, caller: &Caller, actor: String, answered: Answered) {
+        let Answered { status, code } = answered;
         let is_refused = matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND

@@ -51,6 +51,27 @@ enum Right {
     Errand(Arc<Errand>),
 }
 
+/// The workspace that a client wants.
+struct Wish {
+    project: ProjectId,
+    create: CreateWorkspace,
+    owner: String,
+}
+
+/// The request for a workspace.
+struct Asking {
+    right: Right,
+    asked: Instant,
+    request: RequestId,
+}
+
+/// What is kept until the workspace exists.
+struct Kept {
+    received: Vec<Received>,
+    notes: Vec<String>,
+    values: Option<Values>,
+}
+
 /// The state of the response stream.
 struct Telling {
     creation: Option<Creation>,
@@ -83,7 +104,7 @@ async fn create(
 ) -> Result<Response, Failure> {
     let asked = Instant::now();
     let route = format!("projects {project} workspaces");
-    let right = match app.once(key, (&caller, &route), &create).await? {
+    let right = match app.once(key, &caller, &route, &create).await? {
         None => match &create.errand {
             Some(errand) => Right::Errand(app.errands.find(errand)?),
             None => Right::Plain,
@@ -104,8 +125,17 @@ async fn create(
         Right::Errand(errand) => errand.owner.clone(),
         Right::Plain | Right::Key(_) => caller.owner(),
     };
-    let wish = (project, create, owner);
-    let begun = begin(Arc::clone(&app), wish, (right.clone(), asked, request)).await;
+    let wish = Wish {
+        project,
+        create,
+        owner,
+    };
+    let asking = Asking {
+        right: right.clone(),
+        asked,
+        request,
+    };
+    let begun = begin(Arc::clone(&app), wish, asking).await;
     if begun.is_err() {
         right.failed(&app).await?;
     }
@@ -113,11 +143,12 @@ async fn create(
 }
 
 /// Prepares the creation that the response body continues.
-async fn begin(
-    app: Arc<App>,
-    (id, create, owner): (ProjectId, CreateWorkspace, String),
-    (right, asked, request): (Right, Instant, RequestId),
-) -> Result<Response, Failure> {
+async fn begin(app: Arc<App>, wish: Wish, asking: Asking) -> Result<Response, Failure> {
+    let Wish {
+        project: id,
+        create,
+        owner,
+    } = wish;
     let project = app.engine.project(&id).await?;
     let label = create.label.as_deref().map(label).transpose()?;
     let reuse = if create.reuse {
@@ -129,9 +160,10 @@ async fn begin(
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
         let given = handed_over(&app, &create)?.map(|values| (values, owner));
-        app.audit_creation(&request, &Ok(Created::Existing(found.clone())));
-        let workspace = existing(&app, found, given, asked).await?;
-        return Ok(lines(HttpBody::from(right.finished(&app, workspace).await)));
+        app.audit_creation(&asking.request, &Ok(Created::Existing(found.clone())));
+        let workspace = existing(&app, found, given, asking.asked).await?;
+        let last = asking.right.finished(&app, workspace).await;
+        return Ok(lines(HttpBody::from(last)));
     }
     let Composed {
         spec,
@@ -150,23 +182,28 @@ async fn begin(
         owner,
         admission,
         spec,
-        turn: right.turn(),
+        turn: asking.right.turn(),
     };
-    Ok(lead(
-        app,
-        (new, right),
-        (received, notes, values),
-        (asked, request),
-    ))
+    let kept = Kept {
+        received,
+        notes,
+        values,
+    };
+    Ok(lead(app, new, kept, asking))
 }
 
 /// Runs the creation while the response is read.
-fn lead(
-    app: Arc<App>,
-    (new, right): (NewWorkspace, Right),
-    (received, mut notes, values): (Vec<Received>, Vec<String>, Option<Values>),
-    (asked, request): (Instant, RequestId),
-) -> Response {
+fn lead(app: Arc<App>, new: NewWorkspace, kept: Kept, asking: Asking) -> Response {
+    let Kept {
+        received,
+        mut notes,
+        values,
+    } = kept;
+    let Asking {
+        right,
+        asked,
+        request,
+    } = asking;
     let (progress, heard) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {

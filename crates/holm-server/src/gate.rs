@@ -5,7 +5,7 @@
 //! done before origin and token were checked.
 
 use super::App;
-use super::audit::Asked;
+use super::audit::{Answered, Asked};
 use super::bounds::{self, Bounds};
 use super::caller::{Caller, Way, discreet};
 use super::failure::{Failure, no_such_route, workspace_id};
@@ -64,14 +64,11 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
         app.tokens.note_ended().await;
     }
     let actor = behalf.unwrap_or_else(|| actor(way.as_ref(), &caller));
-    app.audit
-        .note(
-            &asked,
-            (&caller, actor),
-            response.status(),
-            fault.map(|fault| fault.code),
-        )
-        .await;
+    let answered = Answered {
+        status: response.status(),
+        code: fault.map(|fault| fault.code),
+    };
+    app.audit.note(&asked, &caller, actor, answered).await;
     finish(&mut response, &asked.id);
     response
 }

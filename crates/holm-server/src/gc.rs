@@ -61,7 +61,10 @@ async fn gc(
                 let event = GcEvent::Progress { step, done, total };
                 Some((line(&event), Some((heard, told))))
             }
-            collected = told.recv() => Some((line(&last(collected?)), None)),
+            collected = told.recv() => {
+                let (collected, note) = collected?;
+                Some((line(&last(collected, note)), None))
+            }
         }
     });
     let body = HttpBody::from_stream(events);
@@ -87,7 +90,7 @@ async fn believe_clock(app: &App, caller: &Caller) -> Result<Option<String>, Fau
     )))
 }
 
-fn last((collected, note): (Result<holm_engine::Collected, Fault>, Option<String>)) -> GcEvent {
+fn last(collected: Result<holm_engine::Collected, Fault>, note: Option<String>) -> GcEvent {
     match collected {
         Ok(collected) => GcEvent::Done(Collected {
             notes: note.into_iter().collect(),

@@ -81,7 +81,8 @@ impl App {
     pub async fn once<T: Serialize>(
         &self,
         key: IdempotencyKey,
-        (caller, route): (&Caller, &str),
+        caller: &Caller,
+        route: &str,
         body: &T,
     ) -> Result<Option<Once>, Failure> {
         let Some(key) = key.0 else {

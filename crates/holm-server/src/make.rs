@@ -63,14 +63,17 @@ async fn project(
 ) -> Result<Made<MadeProject>, Failure> {
     let from = caller.local().allow()?;
     undisturbed(async move {
-        let (turn, earlier) = match app.once(key, (&caller, "projects"), &wish).await? {
+        let (turn, earlier) = match app.once(key, &caller, "projects", &wish).await? {
             None => (None, Earlier::None),
             Some(Once::New(turn)) => (Some(turn), Earlier::None),
             Some(Once::Begun { turn, .. }) => (Some(turn), Earlier::Begun),
             Some(Once::Answered(answer)) => return answered(&answer),
         };
         let helper = app.helper(from).await?;
-        let work = make_project(&app, &helper, (&wish, earlier), turn.as_ref());
+        let work = async {
+            note_place(&app, &helper, &wish, turn.as_ref()).await?;
+            helper.project(&wish, earlier).await
+        };
         to_its_end(&app, turn.clone(), work).await
     })
     .await
@@ -101,7 +104,7 @@ async fn workspace(
     let asked = Instant::now();
     let from = caller.local().allow()?;
     undisturbed(async move {
-        let turn = match app.once(key, (&caller, "workspaces"), &wish).await? {
+        let turn = match app.once(key, &caller, "workspaces", &wish).await? {
             None => None,
             Some(Once::New(turn)) => Some(turn),
             Some(Once::Answered(answer)) => return answered(&answer),
@@ -117,7 +120,10 @@ async fn workspace(
         };
         let errand = app.errands.begin(turn.clone(), caller.owner());
         let helper = app.helper(from).await?;
-        let work = make_workspace(&app, &helper, (&wish, asked), &errand);
+        let work = async {
+            let made = helper.workspace(&wish, Some(errand.id.as_str())).await;
+            or_found(&app, made, &errand, asked).await
+        };
         to_its_end(&app, turn, work).await
     })
     .await
@@ -170,27 +176,28 @@ async fn keep<T: Serialize>(app: &App, turn: Turn, made: &T) {
     }
 }
 
-async fn make_project(
+/// Stores with the key where a new repository will be.
+async fn note_place(
     app: &App,
     helper: &Helper<'_>,
-    (wish, earlier): (&NewProject, Earlier),
+    wish: &NewProject,
     turn: Option<&Turn>,
-) -> Result<MadeProject, Fault> {
+) -> Result<(), Fault> {
     if let (Some(turn), Some(place)) = (turn, helper.new_place(wish)?)
         && !Path::new(&place).exists()
     {
         app.engine.begun(turn, &place.display().to_string()).await?;
     }
-    helper.project(wish, earlier).await
+    Ok(())
 }
 
-async fn make_workspace(
+/// The workspace, even when the program that made it failed afterwards.
+async fn or_found(
     app: &App,
-    helper: &Helper<'_>,
-    (wish, asked): (&NewWorkspace, Instant),
+    made: Result<MadeWorkspace, Fault>,
     under_way: &UnderWay,
+    asked: Instant,
 ) -> Result<MadeWorkspace, Fault> {
-    let made = helper.workspace(wish, Some(under_way.id.as_str())).await;
     let fault = match made {
         Ok(made) => return Ok(made),
         Err(fault) => fault,

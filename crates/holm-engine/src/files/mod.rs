@@ -18,6 +18,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use wire::{Operation, Request};
 
+/// An operation on a path.
+#[derive(Debug)]
+pub struct FileRequest {
+    pub path: TreePath,
+    pub operation: Operation,
+    pub masking: Masking,
+}
+
 /// The path of the program inside.
 const PROGRAM: &str = "/run/holm/bin/holm";
 
@@ -39,8 +47,12 @@ impl Engine {
         operation: Operation,
         content: Content,
     ) -> Result<FileAnswer, Fault> {
-        let how = (content, Masking::Never);
-        self.file_masked(id, path, operation, how).await
+        let request = FileRequest {
+            path,
+            operation,
+            masking: Masking::Never,
+        };
+        self.file_masked(id, request, content).await
     }
 
     /// As [`Self::file`]; [`Masking::Bytes`] replaces every byte of the workspace's secrets by a
@@ -48,10 +60,14 @@ impl Engine {
     pub async fn file_masked(
         &self,
         id: &WorkspaceId,
-        path: TreePath,
-        operation: Operation,
-        (content, masking): (Content, Masking),
+        request: FileRequest,
+        content: Content,
     ) -> Result<FileAnswer, Fault> {
+        let FileRequest {
+            path,
+            operation,
+            masking,
+        } = request;
         let (engine, id) = (self.clone(), id.clone());
         detached(async move {
             let root = engine.inner.live(&id).await?.spec.root.clone();

@@ -1,9 +1,9 @@
 //! Texts about a move: why it was refused, what is unfinished, and what to type.
 
-use crate::spec::{Manner, WorkspaceSpec};
+use crate::spec::Manner;
 use crate::store::WorkspaceRecord;
 use crate::switch::{Refusal, branch};
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault};
 
 pub(super) fn refused(record: &WorkspaceRecord, refusal: Refusal) -> Fault {
     let (id, label) = (&record.id, &record.label);
@@ -92,13 +92,4 @@ pub(super) fn to_be_repeated(record: &WorkspaceRecord, fault: Fault) -> Fault {
 pub(super) fn set_up_cancelled(record: &WorkspaceRecord) -> Fault {
     let fault = Fault::new(Code::Cancelled, "its set-up was interrupted", "");
     to_be_repeated(record, fault)
-}
-
-/// The note of `show` about an unfinished move.
-pub(crate) fn unfinished_note(spec: &WorkspaceSpec, id: &WorkspaceId) -> Option<String> {
-    let moving = spec.moving.as_ref()?;
-    let to = moving.ref_name.as_ref().unwrap_or(&moving.commit);
-    Some(format!(
-        "the move to {to} is not finished; `holm assign {id} {to}` goes on with it"
-    ))
 }

@@ -1,7 +1,7 @@
 //! Follows a run to its end, whichever daemon started it, and stores the result.
 
-use super::live::Live;
 use crate::engine::Engine;
+use crate::live_runs::Live;
 use crate::notice::Notice;
 use crate::run::{How, RunEnd, RunRecord, RunSeen, RunState};
 use holm_core::Fault;

@@ -6,21 +6,19 @@
 mod changes;
 mod credentials;
 mod follow;
-mod live;
 
 pub use credentials::{Credential, MOST_CREDENTIAL};
-pub use live::{LiveRuns, RunProgress};
 
 use crate::command::Stopped;
 use crate::engine::{Engine, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::files::Content;
 use crate::files::wire::{Operation, Parents, Write};
+use crate::live_runs::{Live, RunProgress};
 use crate::notice::Notice;
 use crate::run::{Asker, RunDetails, RunFilter, RunOrder, RunRecord, RunSeen, RunState};
 use crate::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
-use live::Live;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -189,7 +187,7 @@ impl Engine {
         live: &Live,
     ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
         let (inner, id) = (&self.inner, record.workspace.clone());
-        inner.note_use(&id, now());
+        inner.uses.note(&id, now());
         inner.awaken(&id, new.stopped).await?;
         let (key, at) = (id.clone(), now());
         inner.store.call(move |store| store.touch(&key, at)).await?;

@@ -59,17 +59,32 @@ pub fn build_base(
     cancel: &Cancel,
     progress: &dyn Fn(u64, u64),
 ) -> Result<(), GitError> {
-    build_base_dated(bare, commit, bases_dir, &[], (cancel, progress))
+    let build = Build {
+        bases_dir,
+        dates: &[],
+        cancel,
+        progress,
+    };
+    build_base_dated(bare, commit, &build)
 }
 
-/// Like [`build_base`]; in a full checkout, files listed in `dates` get those modification times.
+/// Where a base is built, and how.
+pub struct Build<'a> {
+    pub bases_dir: &'a Path,
+    /// In a full checkout, these files get these modification times.
+    pub dates: &'a [Dated],
+    pub cancel: &'a Cancel,
+    /// Gets the number of files done, and of all.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+/// Like [`build_base`], with modification times for files.
 pub fn build_base_dated(
     bare: &Bare,
     commit: Option<&str>,
-    bases_dir: &Path,
-    dates: &[Dated],
-    (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
+    build: &Build<'_>,
 ) -> Result<(), GitError> {
+    let bases_dir = build.bases_dir;
     if let Some(commit) = commit
         && !is_object_id(commit, bare.object_format())
     {
@@ -79,10 +94,10 @@ pub fn build_base_dated(
     }
     std::fs::create_dir_all(bases_dir).map_err(GitError::file("make", bases_dir))?;
     remove_leftovers(bases_dir);
-    let Some(building) = Building::begin(bases_dir, commit, cancel)? else {
+    let Some(building) = Building::begin(bases_dir, commit, build.cancel)? else {
         return Ok(());
     };
-    let built = building.fill(bare, commit, (bases_dir, dates), (cancel, progress));
+    let built = building.fill(bare, commit, build);
     match built {
         Ok(()) => building.publish(&base_dir(bases_dir, commit)),
         Err(error) => {
@@ -161,19 +176,14 @@ impl Building {
         std::fs::rename(&self.path, target).map_err(GitError::file("rename", &self.path))
     }
 
-    fn fill(
-        &self,
-        bare: &Bare,
-        commit: Option<&str>,
-        (bases_dir, dates): (&Path, &[Dated]),
-        (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
-    ) -> Result<(), GitError> {
+    fn fill(&self, bare: &Bare, commit: Option<&str>, build: &Build<'_>) -> Result<(), GitError> {
+        let (cancel, dates) = (build.cancel, build.dates);
         let tree = self.path.join("tree");
         std::fs::create_dir(&tree).map_err(GitError::file("make", &tree))?;
         if let Some(commit) = commit {
-            let linked = self.start_from_nearest(bare, commit, bases_dir, cancel)?;
+            let linked = self.start_from_nearest(bare, commit, build.bases_dir, cancel)?;
             write_git_dir(&tree, bare, Some(commit))?;
-            check_out(bare, &tree, commit, (cancel, progress))?;
+            check_out(bare, &tree, commit, build)?;
             if linked == Some(Linked::SomeCopied) {
                 refresh_index(bare, &tree, cancel)?;
             }
@@ -309,24 +319,19 @@ fn base_git(bare: &Bare, tree: &Path, name: &str) -> Result<Git, GitError> {
 }
 
 /// Lets git update the tree from what the index says to the commit.
-fn check_out(
-    bare: &Bare,
-    tree: &Path,
-    commit: &str,
-    (cancel, progress): (&Cancel, &dyn Fn(u64, u64)),
-) -> Result<(), GitError> {
+fn check_out(bare: &Bare, tree: &Path, commit: &str, build: &Build<'_>) -> Result<(), GitError> {
     let mut line = Vec::new();
     base_git(bare, tree, "read-tree")?
         .config("checkout.workers=0")
         .config("index.threads=true")
         .args(["-m", "-u", "-v", "--no-recurse-submodules", commit])
-        .cancel(cancel)
+        .cancel(build.cancel)
         .spawn()?
         .finish_with(&mut |bytes| {
             for byte in bytes {
                 if matches!(byte, b'\r' | b'\n') {
                     if let Some((done, total)) = updated_files(&line) {
-                        progress(done, total);
+                        (build.progress)(done, total);
                     }
                     line.clear();
                 } else {

@@ -31,9 +31,18 @@ struct Packs {
     has_private: bool,
 }
 
-/// The wanted revisions as lines for `rev-list --stdin`, and the objects that the store has
-/// completely.
-type Revisions<'a> = (&'a str, &'a BTreeSet<String>);
+/// The object directories of the repository, and the one that gets their objects.
+struct Places<'a> {
+    directories: &'a [PathBuf],
+    store: &'a Path,
+}
+
+struct Revisions<'a> {
+    /// Lines for `rev-list --stdin`.
+    wanted: &'a str,
+    /// The objects that the store has completely.
+    have: &'a BTreeSet<String>,
+}
 
 // === impl Repository ===
 
@@ -54,7 +63,15 @@ impl Repository {
         for attempt in 1..=ATTEMPTS {
             let private = self.private_objects(refs, commit, cancel)?;
             let packs = link_packs(&directories, store, &private)?;
-            self.link_reached(&directories, store, &packs, ((&wanted, &have), cancel))?;
+            let places = Places {
+                directories: &directories,
+                store,
+            };
+            let revisions = Revisions {
+                wanted: &wanted,
+                have: &have,
+            };
+            self.link_reached(places, &packs, revisions, cancel)?;
             let after = list_packs(&directories)?;
             let is_settled = after
                 .iter()
@@ -99,11 +116,12 @@ impl Repository {
     /// Links the loose objects that the shared refs reach, and repacks those in withheld packs.
     fn link_reached(
         &self,
-        directories: &[PathBuf],
-        store: &Path,
+        places: Places<'_>,
         packs: &Packs,
-        (revisions, cancel): (Revisions<'_>, &Cancel),
+        revisions: Revisions<'_>,
+        cancel: &Cancel,
     ) -> Result<(), GitError> {
+        let Places { directories, store } = places;
         let loose = with_loose_objects(directories)?;
         if loose.is_empty() && packs.withheld.is_empty() {
             return Ok(());
@@ -121,13 +139,13 @@ impl Repository {
             .lines()
             .filter(|line| line.len() > 2 && line.is_ascii())
         {
-            let (folder, name) = object.split_at(2);
+            let folder = &object[..2];
             if made.insert(folder.to_owned()) {
                 cancel.check()?;
                 let path = store.join(folder);
                 std::fs::create_dir_all(&path).map_err(GitError::file("make", &path))?;
             }
-            if !link_object(&loose, &store.join(folder).join(name), (folder, name))?
+            if !link_object(&loose, store, object)?
                 && is_in(&withheld, object)
                 && !is_in(&shared, object)
             {
@@ -147,9 +165,10 @@ impl Repository {
         &self,
         store: &Path,
         packs: &Packs,
-        (wanted, have): Revisions<'_>,
+        revisions: Revisions<'_>,
         cancel: &Cancel,
     ) -> Result<String, GitError> {
+        let Revisions { wanted, have } = revisions;
         let list = |flags: &[&str], revisions: Vec<u8>| {
             self.git("rev-list")?
                 .args(flags)
@@ -319,13 +338,11 @@ fn is_in(indexes: &[PackIndex], object: &str) -> bool {
 }
 
 /// Links a loose object from the first directory that has it; false when none has it.
-fn link_object(
-    loose: &[PathBuf],
-    target: &Path,
-    (folder, name): (&str, &str),
-) -> Result<bool, GitError> {
+fn link_object(loose: &[PathBuf], store: &Path, object: &str) -> Result<bool, GitError> {
+    let (folder, name) = object.split_at(2);
+    let target = store.join(folder).join(name);
     for directory in loose {
-        if link(&directory.join(folder).join(name), target)? {
+        if link(&directory.join(folder).join(name), &target)? {
             return Ok(true);
         }
     }

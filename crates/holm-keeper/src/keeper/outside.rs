@@ -2,6 +2,7 @@
 //! refusal, then a thread with its own runtime.
 
 use super::record::Record;
+use super::secrets::Usable;
 use super::uses::Uses;
 use crate::plan::Plan;
 use crate::platform::Platform;
@@ -12,10 +13,8 @@ use holm_core::egress::Carried;
 use holm_core::egress::Policy;
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
-    Entry, Gateway, Grant, LookupFailure, Placeholder, Placeholders, Process, Service, Sockets,
-    Surroundings,
+    Entry, Gateway, Grant, LookupFailure, Placeholders, Process, Service, Sockets, Surroundings,
 };
-use holm_secrets::authority::Leaf;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 use std::io;
@@ -108,7 +107,8 @@ impl Outside {
     }
 
     /// Replaces the usable secrets.
-    pub fn set_placeholders(&self, (secrets, leaves): (Vec<Placeholder>, Vec<Leaf>)) {
+    pub fn set_placeholders(&self, usable: Usable) {
+        let Usable { secrets, leaves } = usable;
         let placeholders = Placeholders::new(secrets, &leaves).unwrap_or_else(|error| {
             complain!("no secret is put into requests: {error}");
             Placeholders::default()

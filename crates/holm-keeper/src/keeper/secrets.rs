@@ -53,6 +53,12 @@ struct State {
     known: Known,
 }
 
+/// The secrets that the gateway puts into requests, and its certificates for their hosts.
+pub struct Usable {
+    pub secrets: Vec<Placeholder>,
+    pub leaves: Vec<Leaf>,
+}
+
 /// A grant, and when it expires.
 struct Held {
     grant: Grant,
@@ -185,7 +191,7 @@ impl Secrets {
     }
 
     /// The secrets that the gateway may use, with certificates for their hosts.
-    pub fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+    pub fn placeholders(&self) -> Usable {
         self.state().placeholders()
     }
 
@@ -411,7 +417,7 @@ impl Held {
 // === impl State ===
 
 impl State {
-    fn placeholders(&self) -> (Vec<Placeholder>, Vec<Leaf>) {
+    fn placeholders(&self) -> Usable {
         let now = since_boot();
         let usable = self.grants.iter().filter_map(|held| {
             let grant = &held.grant;
@@ -428,8 +434,11 @@ impl State {
             };
             Some((placeholder, standin.leaves.clone()))
         });
-        let (placeholders, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
-        (placeholders, leaves.concat())
+        let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
+        Usable {
+            secrets,
+            leaves: leaves.concat(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use holm_core::{Fault, ProjectId};
 use holm_engine::driver::Progress;
 use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
-use holm_git::{Bare, Cancel, base_is_present, build_base_dated};
+use holm_git::{Bare, Build, Cancel, base_is_present, build_base_dated};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,13 +54,13 @@ impl Builds {
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
             let commit = spec.code.base_commit();
             let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
-            Ok(build_base_dated(
-                &bare,
-                commit,
-                &bases,
-                &dates,
-                (&cancelled, &tell),
-            )?)
+            let build = Build {
+                bases_dir: &bases,
+                dates: &dates,
+                cancel: &cancelled,
+                progress: &tell,
+            };
+            Ok(build_base_dated(&bare, commit, &build)?)
         })
         .await;
         self.locked().remove(&workspace);

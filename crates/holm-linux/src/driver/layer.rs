@@ -10,7 +10,7 @@ use super::freeze::{self, Before, Kept};
 use super::{LinuxDriver, base, disk_fault, halt, project_id, seed, workspace_id};
 use crate::Layout;
 use holm_core::layer::{Layer, LayerKey};
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault};
 use holm_engine::driver::Progress;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::inside;
@@ -94,7 +94,8 @@ pub async fn build(
     driver
         .builds
         .uninterrupted(&spec.id.clone(), move || {
-            keep(&layout, &id, &spec, &setup, (&before, &ignored))
+            let left_out = prune(&layout, &spec, &before, &ignored)?;
+            keep(&layout, &spec, &setup, left_out)
         })
         .await
 }
@@ -165,22 +166,36 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     Err(refused("did not end".to_owned()))
 }
 
-/// Turns the files of the stopped workspace into the layer.
-fn keep(
+/// Removes what the layer must not contain; returns the files that are left out.
+fn prune(
     layout: &Layout,
-    id: &WorkspaceId,
     spec: &WorkspaceSpec,
-    setup: &Setup,
-    (before, ignored): (&Before, &[Vec<u8>]),
-) -> Result<(), Fault> {
-    let dirs = layout.workspace(id);
+    before: &Before,
+    ignored: &[Vec<u8>],
+) -> Result<Vec<String>, Fault> {
+    let upper = layout.workspace(&workspace_id(spec)?).upper();
     let base = base::tree(layout, &project_id(spec)?, spec);
-    let disk = |error: io::Error| disk_fault(&error, "cannot keep what the set-up made".to_owned());
     let Kept { changed, left_out } =
-        freeze::prune(&dirs.upper(), &base, before, ignored).map_err(disk)?;
+        freeze::prune(&upper, &base, before, ignored).map_err(not_kept)?;
     if !changed.is_empty() {
         return Err(changed_tracked(&changed));
     }
+    Ok(left_out)
+}
+
+fn not_kept(error: io::Error) -> Fault {
+    disk_fault(&error, "cannot keep what the set-up made".to_owned())
+}
+
+/// Turns the files of the stopped workspace into the layer.
+fn keep(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    setup: &Setup,
+    left_out: Vec<String>,
+) -> Result<(), Fault> {
+    let id = workspace_id(spec)?;
+    let dirs = layout.workspace(&id);
     let target = directory(layout, &spec.layer(&setup.key));
     let layers = target.parent().unwrap_or(&target).to_owned();
     let building = layers.join(format!("{BUILDING}{id}"));
@@ -196,7 +211,7 @@ fn keep(
         fs::write(building.join("layer.json"), serde_json::to_vec(&note)?)?;
         name_it(&building, &target)
     };
-    put_together().map_err(disk)
+    put_together().map_err(not_kept)
 }
 
 /// Renames an assembled layer to its final name, after everything is on disk.

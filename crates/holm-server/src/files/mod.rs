@@ -22,7 +22,7 @@ use holm_engine::files::wire::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
     Write,
 };
-use holm_engine::files::{Content, FileAnswer, FileBody, Piece};
+use holm_engine::files::{Content, FileAnswer, FileBody, FileRequest, Piece};
 use jiff::Timestamp;
 use masked::Part;
 use query::FileQuery;
@@ -105,8 +105,12 @@ async fn get(
         Some(_) => Masking::Bytes,
         None => Masking::Never,
     };
-    let how = (Content::nothing(), masking);
-    let answer = app.engine.file_masked(&id, path, operation, how);
+    let request = FileRequest {
+        path,
+        operation,
+        masking,
+    };
+    let answer = app.engine.file_masked(&id, request, Content::nothing());
     let FileAnswer { head, body } = answer.await?;
     match head {
         Head::Listed { entries, more } => {

@@ -93,7 +93,7 @@ async fn create(
     key: IdempotencyKey,
     Body(create): Body<CreateRun>,
 ) -> Result<Response, Failure> {
-    let new = app.new_run(&id, create, (key, &caller)).await?;
+    let new = app.new_run(&id, create, key, &caller).await?;
     let (record, begun) = app.engine.create_run(&id, new).await?;
     let status = match begun {
         Begun::Now => StatusCode::CREATED,
@@ -203,7 +203,8 @@ impl App {
         &self,
         id: &WorkspaceId,
         create: CreateRun,
-        (key, caller): (IdempotencyKey, &Caller),
+        key: IdempotencyKey,
+        caller: &Caller,
     ) -> Result<NewRun, Failure> {
         check(&create)?;
         let digest = digest(&create);

@@ -51,20 +51,19 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn output(
     State(app): State<Arc<App>>,
     caller: Caller,
-    RunKey(id, run): RunKey,
+    key: RunKey,
     Parameters(from): Parameters<From>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
-    app.engine.run(&id, &run).await?;
-    Ok(upgrade
-        .on_upgrade(move |socket| serve(app, caller, (id, run), from.after.unwrap_or(0), socket)))
+    app.engine.run(&key.0, &key.1).await?;
+    Ok(upgrade.on_upgrade(move |socket| serve(app, caller, key, from.after.unwrap_or(0), socket)))
 }
 
 async fn serve(
     app: Arc<App>,
     caller: Caller,
-    (id, run): (WorkspaceId, RunId),
+    RunKey(id, run): RunKey,
     after: u64,
     socket: WebSocket,
 ) {

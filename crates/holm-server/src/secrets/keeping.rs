@@ -60,6 +60,12 @@ pub enum Unread {
     Withdraw(Vec<String>),
 }
 
+/// What a client read of secrets, and what to do about the others.
+struct Read<'a> {
+    values: &'a Values,
+    unread: &'a Unread,
+}
+
 // === impl Keeping ===
 
 impl Keeping {
@@ -160,24 +166,28 @@ impl Keeping {
         who: &str,
     ) -> Result<(), Fault> {
         let all: Vec<&Secret> = spec.secrets.iter().collect();
-        self.give_some(spec, &all, (values, unread), who)
+        self.give_some(spec, &all, Read { values, unread }, who)
     }
 
     /// Updates one stored secret that changed or was removed. The others keep their values and
     /// times.
     pub fn renew(&self, spec: &WorkspaceSpec, name: &str, who: &str) -> Result<(), Fault> {
         let one = spec.secrets.iter().filter(|secret| secret.name == name);
-        let unread = Unread::Withdraw(vec![name.to_owned()]);
-        self.give_some(spec, &one.collect::<Vec<_>>(), (&Vec::new(), &unread), who)
+        let read = Read {
+            values: &Vec::new(),
+            unread: &Unread::Withdraw(vec![name.to_owned()]),
+        };
+        self.give_some(spec, &one.collect::<Vec<_>>(), read, who)
     }
 
     fn give_some(
         &self,
         spec: &WorkspaceSpec,
         secrets: &[&Secret],
-        (values, unread): (&Values, &Unread),
+        read: Read<'_>,
         who: &str,
     ) -> Result<(), Fault> {
+        let Read { values, unread } = read;
         let given = Scope::Given(spec.id.clone());
         let now = seconds(self.clock.look().for_expiry());
         let mut noted = Vec::new();

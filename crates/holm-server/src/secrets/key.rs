@@ -230,8 +230,8 @@ async fn import(
     let (entries, left_out) = imported.await?;
     let mut notes = Vec::new();
     for entry in &entries {
-        let stored = (&entry.scope, entry.name.as_str());
-        notes.extend(app.renew_stored(stored, Change::Set, &caller).await?);
+        let renewed = app.renew_stored(&entry.scope, &entry.name, Change::Set, &caller);
+        notes.extend(renewed.await?);
     }
     Ok(Json(Imported {
         secrets: entries.iter().filter_map(told).collect(),

@@ -127,7 +127,7 @@ async fn set(
     let (secrets, kept) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.set(kept, &key, set.value, &who)).await?;
-    let changed = app.renew_stored((&scope, &name), Change::Set, &caller);
+    let changed = app.renew_stored(&scope, &name, Change::Set, &caller);
     let notes = changed.await?;
     Ok(Json(Secret {
         notes,
@@ -153,7 +153,7 @@ async fn remove(
     let (secrets, place) = (Arc::clone(&app.secrets), scope.clone());
     let (who, key) = (caller.actor(), name.clone());
     let entry = try_blocking(move || secrets.remove(&place, &key, &who)).await?;
-    let changed = app.renew_stored((&scope, &name), Change::Removed, &caller);
+    let changed = app.renew_stored(&scope, &name, Change::Removed, &caller);
     let notes = changed.await?;
     Ok(Json(Secret {
         notes,
@@ -336,7 +336,8 @@ impl App {
     /// be notified.
     async fn renew_stored(
         &self,
-        (scope, name): (&Kept, &str),
+        scope: &Kept,
+        name: &str,
         change: Change,
         caller: &Caller,
     ) -> Result<Vec<String>, Fault> {

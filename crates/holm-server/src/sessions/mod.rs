@@ -119,9 +119,10 @@ async fn create(
         Stopped::Start
     };
     let wanted = app.new_session(&id, new, &caller).await?;
-    let how = (wanted.credentials, stopped);
-    let started = app.engine.start_session(&id, wanted.session, how).await;
-    let (status, notes) = started.map_err(|fault| match wanted.how_to_add {
+    let started = app
+        .engine
+        .start_session(&id, wanted.session, wanted.credentials, stopped);
+    let (status, notes) = started.await.map_err(|fault| match wanted.how_to_add {
         // Its program is missing.
         Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
         _ => fault,

@@ -6,9 +6,9 @@ use super::{Context, Outcome, connect, resolve};
 use crate::since::since;
 use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
-use holm_api::client::{Client, Follow, LogQuery};
+use holm_api::client::{Follow, Following, LogQuery};
 use holm_api::service::LogLine;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Code, Fault};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -84,7 +84,8 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
             context.output.remark("No services, so there are no logs.");
         }
         let mut progress = LogPosition::default();
-        let mut result = read(context, &client, (&id, &query), &mut names, &mut progress).await;
+        let lines = client.logs(&id, &query).await;
+        let mut result = read(context, lines, &mut names, &mut progress).await;
         // Logs outlive daemons: continue with another one.
         while query.follow == Follow::Yes
             && let Err(fault) = &result
@@ -97,7 +98,8 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
                 ..query.clone()
             };
             progress.skip = progress.count;
-            result = read(context, &client, (&id, &rest), &mut names, &mut progress).await;
+            let lines = client.logs(&id, &rest).await;
+            result = read(context, lines, &mut names, &mut progress).await;
         }
         result
     })?;
@@ -115,12 +117,11 @@ struct LogPosition {
 
 async fn read(
     context: &Context,
-    client: &Client,
-    (id, query): (&WorkspaceId, &LogQuery),
+    lines: Result<Following<LogLine>, Fault>,
     names: &mut Names,
     position: &mut LogPosition,
 ) -> Result<(), Fault> {
-    let mut lines = client.logs(id, query).await?;
+    let mut lines = lines?;
     while let Some(line) = lines.next().await? {
         if position.skip > 0 && position.time.as_ref() == Some(&line.time) {
             position.skip -= 1;

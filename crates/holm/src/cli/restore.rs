@@ -21,7 +21,7 @@ pub struct RestoreArgs {
 pub fn run(context: &Context, arguments: RestoreArgs) -> Outcome {
     several::each(
         context,
-        (&arguments.workspaces, several::Among::Trashed),
+        several::Among::Trashed(&arguments.workspaces),
         |client, id| async move { client.restore(&id).await },
         |workspace| format!("is back, {}", workspace.state),
     )

@@ -29,7 +29,7 @@ pub fn run(context: &Context, arguments: RmArgs) -> Outcome {
     };
     several::each(
         context,
-        (&arguments.workspaces, several::Among::Live),
+        several::Among::Live(&arguments.workspaces),
         |client, id| async move { client.remove(&id, removal).await },
         |workspace| {
             format!(

@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 /// Where to resolve the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
-    Live,
-    Trashed,
+pub enum Among<'a> {
+    Live(&'a [String]),
+    Trashed(&'a [String]),
 }
 
 /// Whether to wait for services.
@@ -49,7 +49,7 @@ impl WaitArgs {
 /// Applies `operation` to every workspace in `typed` and prints `done` for each.
 pub fn each<Operation, Answer>(
     context: &Context,
-    (typed, among): (&[String], Among),
+    among: Among<'_>,
     operation: Operation,
     done: impl Fn(&Workspace) -> String,
 ) -> Outcome
@@ -57,17 +57,19 @@ where
     Operation: Fn(Client, WorkspaceId) -> Answer,
     Answer: Future<Output = Result<Workspace, Fault>>,
 {
+    let (Among::Live(typed) | Among::Trashed(typed)) = among;
     let results = connect::block_on(async {
         let client = connect::started().await?;
         let ids = match among {
-            Among::Live => resolve::all(&client, typed).await?,
-            Among::Trashed => resolve::all_trashed(&client, typed).await?,
+            Among::Live(_) => resolve::all(&client, typed).await?,
+            Among::Trashed(_) => resolve::all_trashed(&client, typed).await?,
         };
         let operations = ids.into_iter().map(|id| operation(client.clone(), id));
         Ok(join_all(operations).await)
     })?;
     let (workspaces, faults) = split(results);
-    report_each(context, typed, (&workspaces, &faults), done)
+    report_each(context, typed, &workspaces, done);
+    report_faults(context, &faults)
 }
 
 /// Starts every workspace in `typed`, and waits until its services are ready, if requested.
@@ -104,20 +106,21 @@ where
             Err(fault) => faults.push(fault),
         }
     }
-    report_each(context, typed, (&workspaces, &faults), |workspace| {
+    report_each(context, typed, &workspaces, |workspace| {
         let services = workspace.services.iter();
         let lines = services.map(|service| format!("\n{}", ready::line(service)));
         workspace.state.clone() + &lines.collect::<String>()
-    })
+    });
+    report_faults(context, &faults)
 }
 
-/// Prints what was done, and what failed.
+/// Prints what was done.
 fn report_each(
     context: &Context,
     typed: &[String],
-    (workspaces, faults): (&[Workspace], &[Fault]),
+    workspaces: &[Workspace],
     done: impl Fn(&Workspace) -> String,
-) -> Outcome {
+) {
     if context.output.is_json() {
         match (workspaces, typed) {
             ([], _) => {}
@@ -143,6 +146,10 @@ fn report_each(
                 .remark(&format!("  {FAINT}note{FAINT:#}  {note}"));
         }
     }
+}
+
+/// Prints what failed.
+fn report_faults(context: &Context, faults: &[Fault]) -> Outcome {
     for fault in faults {
         context.output.fault(fault);
     }

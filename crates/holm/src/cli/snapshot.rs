@@ -28,7 +28,7 @@ pub fn run(context: &Context, arguments: SnapshotArgs) -> Outcome {
     let take = &take;
     several::each(
         context,
-        (&[arguments.workspace], several::Among::Live),
+        several::Among::Live(&[arguments.workspace]),
         |client, id| async move { client.take_snapshot(&id, take).await },
         |_| format!("snapshot {}", take.name),
     )

@@ -18,7 +18,7 @@ pub struct StopArgs {
 pub fn run(context: &Context, arguments: StopArgs) -> Outcome {
     several::each(
         context,
-        (&arguments.workspaces, several::Among::Live),
+        several::Among::Live(&arguments.workspaces),
         |client, id| async move { client.stop(&id).await },
         |workspace| workspace.state.clone(),
     )

@@ -43,10 +43,10 @@ pub enum Granted {
 }
 
 /// What to do about unapproved requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unapproved {
-    /// Ask on a terminal, fail otherwise.
-    Ask,
+    /// Ask on a terminal, fail with this hint otherwise.
+    Ask { hint: String },
     /// Continue without them.
     LeaveOut,
 }
@@ -116,7 +116,7 @@ pub async fn settle(
     context: &Context,
     client: &Client,
     check: &TrustCheck,
-    (unapproved, hint): (Unapproved, &str),
+    unapproved: Unapproved,
 ) -> Result<Granted, Fault> {
     if check.config.is_none() && check.worktree_include.is_empty() {
         return Ok(Granted::Everything);
@@ -125,13 +125,13 @@ pub async fn settle(
     if report.asks.is_empty() || report.approved {
         return Ok(Granted::Everything);
     }
-    if unapproved == Unapproved::LeaveOut {
+    let Unapproved::Ask { hint } = unapproved else {
         return Ok(Granted::Nothing);
-    }
+    };
     if !may_ask(context) {
-        return Err(not_trusted(&report, hint));
+        return Err(not_trusted(&report, &hint));
     }
-    approved_by_person(context, client, (check, &report), hint).await?;
+    approved_by_person(context, client, (check, &report), &hint).await?;
     Ok(Granted::Everything)
 }
 

@@ -116,6 +116,7 @@ mod software;
 mod support;
 mod terminal_output;
 mod tidy;
+mod tidy_arguments;
 mod tidy_crates;
 mod toolchains;
 mod top;

@@ -58,14 +58,12 @@ pub fn draw(
     let known = before.as_ref().map(|seen| &seen.screen);
     let mut pen = Pen::PLAIN;
     for row in 0..size.rows {
-        draw_row(
-            &mut out,
-            &mut pen,
-            known,
-            screen,
-            (top + row, row),
-            size.cols,
-        );
+        let row = Row {
+            row: top + row,
+            at: row,
+            cols: size.cols,
+        };
+        draw_row(&mut out, &mut pen, known, screen, row);
     }
     pen.change(&mut out, Pen::PLAIN);
     if modes == Modes::Asked {
@@ -95,15 +93,16 @@ pub fn draw(
     out
 }
 
-/// One row, from the first to the last cell that differs.
-fn draw_row(
-    out: &mut String,
-    pen: &mut Pen,
-    known: Option<&Screen>,
-    screen: &Screen,
-    (row, at): (u16, u16),
+/// A row of the screen, and where the terminal shows it.
+struct Row {
+    row: u16,
+    at: u16,
     cols: u16,
-) {
+}
+
+/// One row, from the first to the last cell that differs.
+fn draw_row(out: &mut String, pen: &mut Pen, known: Option<&Screen>, screen: &Screen, row: Row) {
+    let Row { row, at, cols } = row;
     let is_other = |col: &u16| match (screen.cell(row, *col), known) {
         (Some(cell), Some(known)) => known.cell(row, *col) != Some(cell),
         (Some(cell), None) => !is_blank(cell),

@@ -40,6 +40,8 @@ struct Picked {
     top: PathBuf,
     /// Relative to it, none below another.
     paths: Vec<PathBuf>,
+    /// What users see while the paths are copied.
+    step: String,
 }
 
 /// Progress is reported once per this many files.
@@ -53,7 +55,8 @@ impl Bringing<'_> {
         &self,
         arguments: &UpArgs,
         origin: &Origin,
-        (included, granted): (&Included, Granted),
+        included: &Included,
+        granted: Granted,
     ) -> Result<Vec<String>, Fault> {
         let mut notes = Vec::new();
         for (name, cache) in &origin.config.caches {
@@ -85,6 +88,7 @@ impl Bringing<'_> {
             .filter(|path| path.to_str().is_some_and(is_build_output) && !included.contains(path));
         let picked = Picked {
             top: self.checkout.repository.toplevel.clone(),
+            step: "copying build output".to_owned(),
             paths: paths.collect(),
         };
         let dates = self.checkout.git(|repository| repository.dates()).await?;
@@ -99,9 +103,8 @@ impl Bringing<'_> {
             let note = "there is no ignored build output in this checkout to begin with";
             return Ok(vec![note.to_owned()]);
         }
-        let step = "copying build output";
         let bytes = self
-            .bring(TreeName::Warm, place, &picked, (step, dates.collect()))
+            .bring(TreeName::Warm, place, &picked, dates.collect())
             .await?;
         let names: Vec<_> = picked.paths.iter().map(|p| p.to_string_lossy()).collect();
         let mut notes = vec![format!(
@@ -155,10 +158,10 @@ impl Bringing<'_> {
         let paths = entries.flatten().map(|entry| entry.file_name().into());
         let picked = Picked {
             top: here.clone(),
+            step: format!("copying the cache {name}"),
             paths: paths.collect(),
         };
-        let step = format!("copying the cache {name}");
-        match self.bring(tree, place, &picked, (&step, Vec::new())).await {
+        match self.bring(tree, place, &picked, Vec::new()).await {
             Ok(_) => Ok(None),
             Err(fault) if fault.code == Code::Cancelled => Err(fault),
             // A cache only saves time, so a failure does not stop `up`.
@@ -183,10 +186,10 @@ impl Bringing<'_> {
         tree: TreeName,
         place: TreePlace,
         picked: &Picked,
-        (step, dates): (&str, Vec<FileDate>),
+        dates: Vec<FileDate>,
     ) -> Result<Option<u64>, Fault> {
         let filled = match &place.directory {
-            Some(directory) => self.fill(Path::new(directory), picked, step).await,
+            Some(directory) => self.fill(Path::new(directory), picked).await,
             None => Ok(None),
         };
         let bytes = match filled {
@@ -214,15 +217,10 @@ impl Bringing<'_> {
         Ok(bytes)
     }
 
-    async fn fill(
-        &self,
-        directory: &Path,
-        picked: &Picked,
-        step: &str,
-    ) -> Result<Option<u64>, Fault> {
+    async fn fill(&self, directory: &Path, picked: &Picked) -> Result<Option<u64>, Fault> {
         let (counts, mut counted) = mpsc::unbounded_channel();
         let (cancel, directory) = (self.cancel.clone(), directory.to_owned());
-        let picked = picked.clone();
+        let (picked, step) = (picked.clone(), &picked.step);
         let copying = try_blocking(move || {
             let mut files = 0;
             let copied = picked.copy_to(&directory, &mut || {

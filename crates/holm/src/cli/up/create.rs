@@ -71,7 +71,10 @@ pub async fn all(
             let (interrupted, prepared) = (interrupted.clone(), &prepared);
             async move {
                 let (workspace, display) = (made?, display(context));
-                readied(arguments, prepared, workspace, (display, interrupted)).await
+                if arguments.no_wait {
+                    return Ok(Readied::from(workspace));
+                }
+                readied(prepared, workspace, display, interrupted).await
             }
         });
         let mut all = join_all(readied).await;
@@ -175,16 +178,13 @@ async fn one(
     Ok(workspace)
 }
 
-/// Waits for the services, if requested. An interruption ends only the waiting.
+/// Waits for the services. An interruption ends only the waiting.
 async fn readied(
-    arguments: &UpArgs,
     prepared: &Prepared,
     workspace: Workspace,
-    (display, mut interrupted): (Display<'_>, watch::Receiver<bool>),
+    display: Display<'_>,
+    mut interrupted: watch::Receiver<bool>,
 ) -> Result<Readied, Fault> {
-    if arguments.no_wait {
-        return Ok(Readied::from(workspace));
-    }
     let interruption = async move {
         // The sender lives as long as this function.
         let _ = interrupted.wait_for(|is| *is).await;

@@ -63,10 +63,10 @@ pub async fn prepare(
     let unapproved = if arguments.untrusted {
         Unapproved::LeaveOut
     } else {
-        Unapproved::Ask
+        let hint = trust_hint(&checkout, &start, arguments);
+        Unapproved::Ask { hint }
     };
-    let hint = trust_hint(&checkout, &start, arguments);
-    let granted = trust::settle(context, &client, &check, (unapproved, &hint)).await?;
+    let granted = trust::settle(context, &client, &check, unapproved).await?;
     let included = included(&checkout, &origin, arguments, &check, granted).await?;
     let left_behind = left_behind.without(&included);
     let bringing = Bringing {
@@ -76,9 +76,7 @@ pub async fn prepare(
         project_id: &check.project_id,
         cancel,
     };
-    let notes = bringing
-        .all(arguments, &origin, (&included, granted))
-        .await?;
+    let notes = bringing.all(arguments, &origin, &included, granted).await?;
     let secrets = match granted {
         Granted::Everything => {
             let root = checkout.repository.main_root.clone();
