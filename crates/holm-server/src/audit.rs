@@ -20,8 +20,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// A request, as far as the record needs it.
 pub struct Asked {
@@ -90,18 +88,11 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// Stands for an unknown route.
 const NO_ROUTE: &str = "-";
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(list))
+operations! {
+    /// Who changed what, the newest first.
+    get "/audit" "audit" list of (Which) -> AuditList;
 }
 
-/// Who changed what, the newest first.
-#[utoipa::path(
-    get,
-    path = "/audit",
-    operation_id = "audit",
-    params(Which),
-    responses((status = 200, body = AuditList))
-)]
 async fn list(
     State(app): State<Arc<App>>,
     Parameters(which): Parameters<Which>,

@@ -22,8 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// All endpoints of this daemon.
 pub struct Browsers {
@@ -40,18 +38,11 @@ struct Endpoint {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(open))
+operations! {
+    /// Where a browser finds the workspace's world.
+    post "/workspaces/{id}/browser" "workspace_browser" open of (WorkspaceKey) -> Browser;
 }
 
-/// Where a browser finds the workspace's world.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/browser",
-    operation_id = "workspace_browser",
-    params(WorkspaceKey),
-    responses((status = 200, body = Browser))
-)]
 async fn open(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Browser> {
     // Fails if the workspace does not exist.
     app.engine.show(&id).await?;

@@ -11,15 +11,15 @@ use holm_core::fitness::{self, Check};
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
 use tokio::task::JoinSet;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(ping))
-        .routes(routes!(status))
-        .routes(routes!(stop))
-        .routes(routes!(doctor))
+operations! {
+    [ping]
+    /// The daemon's status.
+    get "/daemon" "daemon_status" status -> Status;
+    /// Stops the daemon; workspaces go on, unless `all` says otherwise.
+    post "/daemon/stop" "daemon_stop" stop sends Stop -> Status;
+    /// Checks whether this machine can run workspaces.
+    get "/doctor" "doctor" doctor -> Doctor;
 }
 
 /// Answers when the daemon is alive.
@@ -33,25 +33,10 @@ async fn ping() -> Json<serde_json::Value> {
     Json(serde_json::json!({}))
 }
 
-/// The daemon's status.
-#[utoipa::path(
-    get,
-    path = "/daemon",
-    operation_id = "daemon_status",
-    responses((status = 200, body = Status))
-)]
 async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
     Ok(Json(app.status().await?))
 }
 
-/// Stops the daemon; workspaces go on, unless `all` says otherwise.
-#[utoipa::path(
-    post,
-    path = "/daemon/stop",
-    operation_id = "daemon_stop",
-    request_body = Stop,
-    responses((status = 200, body = Status))
-)]
 async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
     if stop.all {
         app.stop_workspaces().await?;
@@ -63,13 +48,6 @@ async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Sta
     Ok(Json(status?))
 }
 
-/// Checks whether this machine can run workspaces.
-#[utoipa::path(
-    get,
-    path = "/doctor",
-    operation_id = "doctor",
-    responses((status = 200, body = Doctor))
-)]
 async fn doctor(State(app): State<Arc<App>>) -> Answer<Doctor> {
     let mut checks = app.probe().await?;
     checks.push(app.check_of_key().await);

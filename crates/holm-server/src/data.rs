@@ -10,24 +10,20 @@ use holm_core::{Code, Fault, Label};
 use holm_engine::{Admission, Removal, WasReset};
 use std::sync::Arc;
 use std::time::Instant;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(snapshots, take_snapshot))
-        .routes(routes!(fork))
-        .routes(routes!(reset))
+operations! {
+    /// The snapshots of a workspace.
+    get "/workspaces/{id}/snapshots" "snapshot_list" snapshots of (WorkspaceKey) -> SnapshotList;
+    /// Takes a snapshot of code and volumes.
+    post "/workspaces/{id}/snapshots" "snapshot" take_snapshot
+        of (WorkspaceKey) sends TakeSnapshot -> Workspace;
+    /// Creates a workspace as a copy of this one or of its snapshot.
+    post "/workspaces/{id}/fork" "workspace_fork" fork of (WorkspaceKey) sends Fork -> Workspace;
+    /// Resets to the initial state, or to a snapshot.
+    post "/workspaces/{id}/reset" "workspace_reset" reset
+        of (WorkspaceKey) sends Reset -> Workspace;
 }
 
-/// The snapshots of a workspace.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/snapshots",
-    operation_id = "snapshot_list",
-    params(WorkspaceKey),
-    responses((status = 200, body = SnapshotList))
-)]
 async fn snapshots(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -38,15 +34,6 @@ async fn snapshots(
     }))
 }
 
-/// Takes a snapshot of code and volumes.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/snapshots",
-    operation_id = "snapshot",
-    params(WorkspaceKey),
-    request_body = TakeSnapshot,
-    responses((status = 200, body = Workspace))
-)]
 async fn take_snapshot(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -57,15 +44,6 @@ async fn take_snapshot(
     Ok(Json(app.workspace(view).await))
 }
 
-/// Creates a workspace as a copy of this one or of its snapshot.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/fork",
-    operation_id = "workspace_fork",
-    params(WorkspaceKey),
-    request_body = Fork,
-    responses((status = 200, body = Workspace))
-)]
 async fn fork(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -84,15 +62,6 @@ async fn fork(
     }))
 }
 
-/// Resets to the initial state, or to a snapshot.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/reset",
-    operation_id = "workspace_reset",
-    params(WorkspaceKey),
-    request_body = Reset,
-    responses((status = 200, body = Workspace))
-)]
 async fn reset(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

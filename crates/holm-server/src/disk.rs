@@ -23,8 +23,6 @@ use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Bytes of a file system.
 pub struct Room {
@@ -35,17 +33,11 @@ pub struct Room {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(disk))
+operations! {
+    /// What takes disk.
+    get "/disk" "disk" disk -> Disk;
 }
 
-/// What takes disk.
-#[utoipa::path(
-    get,
-    path = "/disk",
-    operation_id = "disk",
-    responses((status = 200, body = Disk))
-)]
 async fn disk(State(app): State<Arc<App>>) -> Answer<Disk> {
     Ok(Json(app.disk().await?))
 }

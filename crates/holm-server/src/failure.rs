@@ -85,60 +85,41 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
     }
 }
 
-// === impl WorkspaceKey ===
+/// An id in a path: how it is parsed, and its name, schema and description in the API document.
+macro_rules! key {
+    ($key:ident, $parse:ident, $name:literal, $schema:literal, $words:literal) => {
+        impl<S: Send + Sync> FromRequestParts<S> for $key {
+            type Rejection = Failure;
 
-impl<S: Send + Sync> FromRequestParts<S> for WorkspaceKey {
-    type Rejection = Failure;
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+                let text = id_text(parts, state).await?;
+                $parse(&text).map(Self)
+            }
+        }
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let text = id_text(parts, state).await?;
-        workspace_id(&text).map(Self)
-    }
+        impl IntoParams for $key {
+            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                vec![in_path($name, $schema, $words)]
+            }
+        }
+    };
 }
 
-// === impl ProjectKey ===
-
-impl<S: Send + Sync> FromRequestParts<S> for ProjectKey {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let text = id_text(parts, state).await?;
-        project_id(&text).map(Self)
-    }
-}
-
-// === impl TokenKey ===
-
-impl<S: Send + Sync> FromRequestParts<S> for TokenKey {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let text = id_text(parts, state).await?;
-        let id = TokenId::parse(&text).map_err(|error| {
-            let hint = "`holm token ls` lists the tokens with their ids";
-            Failure(Fault::new(Code::TokenNotFound, error.to_string(), hint))
-        });
-        id.map(Self)
-    }
-}
-
-impl IntoParams for TokenKey {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![in_path("token", "TokenId", "The id of a token.")]
-    }
-}
-
-impl IntoParams for WorkspaceKey {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![in_path("id", "WorkspaceId", "The id of a workspace.")]
-    }
-}
-
-impl IntoParams for ProjectKey {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![in_path("id", "ProjectId", "The id of a project.")]
-    }
-}
+key!(
+    WorkspaceKey,
+    workspace_id,
+    "id",
+    "WorkspaceId",
+    "The id of a workspace."
+);
+key!(
+    ProjectKey,
+    project_id,
+    "id",
+    "ProjectId",
+    "The id of a project."
+);
+key!(TokenKey, token_id, "token", "TokenId", "The id of a token.");
 
 /// A path parameter in the API document, with the name of its schema.
 pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
@@ -172,6 +153,13 @@ pub fn project_id(text: &str) -> Result<ProjectId, Failure> {
     ProjectId::parse(text).map_err(|error| {
         let hint = "`holm project ls` lists the projects with their ids";
         Failure(Fault::new(Code::ProjectNotFound, error.to_string(), hint))
+    })
+}
+
+fn token_id(text: &str) -> Result<TokenId, Failure> {
+    TokenId::parse(text).map_err(|error| {
+        let hint = "`holm token ls` lists the tokens with their ids";
+        Failure(Fault::new(Code::TokenNotFound, error.to_string(), hint))
     })
 }
 

@@ -4,6 +4,9 @@
 //! whatever reason, they go on, and the next one finds them. One file per group of routes;
 //! `holm-api` documents every route.
 
+#[macro_use]
+mod operations;
+
 mod agents;
 mod api;
 mod audit;

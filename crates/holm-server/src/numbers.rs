@@ -19,8 +19,6 @@ use holm_proxy::visit::PortTraffic;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The interval of a history.
 const EVERY: Duration = Duration::from_secs(5);
@@ -71,19 +69,13 @@ struct Track {
     past_memory: History,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(all))
-        .routes(routes!(one))
+operations! {
+    /// What workspaces take of the machine.
+    get "/numbers" "number_list" all -> NumbersList;
+    /// What one workspace takes of the machine.
+    get "/workspaces/{id}/numbers" "workspace_numbers" one of (WorkspaceKey) -> WorkspaceNumbers;
 }
 
-/// What workspaces take of the machine.
-#[utoipa::path(
-    get,
-    path = "/numbers",
-    operation_id = "number_list",
-    responses((status = 200, body = NumbersList))
-)]
 async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList> {
     let mut views = app.engine.list().await?;
     views.retain(|view| caller.sees(&view.record.id));
@@ -99,14 +91,6 @@ async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList>
     }))
 }
 
-/// What one workspace takes of the machine.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/numbers",
-    operation_id = "workspace_numbers",
-    params(WorkspaceKey),
-    responses((status = 200, body = WorkspaceNumbers))
-)]
 async fn one(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

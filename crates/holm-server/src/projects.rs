@@ -15,8 +15,6 @@ use holm_engine::{EarlierPlace, Repository, RuleChange};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The parameters of `GET /projects`.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -32,22 +30,19 @@ pub struct List {
     after: Option<String>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(change, remove))
-        .routes(routes!(sync))
-        .routes(routes!(set_refs))
+operations! {
+    /// The projects that holm knows.
+    get "/projects" "project_list" list of (List) -> ProjectList;
+    /// Changes the rules for all workspaces of a project that are made or reloaded from now on.
+    patch "/projects/{id}" "project_change" change of (ProjectKey) sends ChangeProject -> Project;
+    /// Forgets a project that has no workspaces.
+    delete "/projects/{id}" "project_remove" remove of (ProjectKey) -> Project;
+    /// Registers a repository and answers what the daemon needs of it.
+    post "/projects/sync" "project_sync" sync sends Sync -> SyncAnswer;
+    /// Sets the refs of a repository whose objects were transferred.
+    post "/projects/{id}/refs" "project_refs" set_refs of (ProjectKey) sends Refs -> Project;
 }
 
-/// The projects that holm knows.
-#[utoipa::path(
-    get,
-    path = "/projects",
-    operation_id = "project_list",
-    params(List),
-    responses((status = 200, body = ProjectList))
-)]
 async fn list(
     State(app): State<Arc<App>>,
     Parameters(parameters): Parameters<List>,
@@ -67,15 +62,6 @@ async fn list(
     Ok(Json(ProjectList { projects, next }))
 }
 
-/// Changes the rules for all workspaces of a project that are made or reloaded from now on.
-#[utoipa::path(
-    patch,
-    path = "/projects/{id}",
-    operation_id = "project_change",
-    params(ProjectKey),
-    request_body = ChangeProject,
-    responses((status = 200, body = Project))
-)]
 async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -119,14 +105,6 @@ async fn change(
     Ok(Json(view::project(project, live)))
 }
 
-/// Forgets a project that has no workspaces.
-#[utoipa::path(
-    delete,
-    path = "/projects/{id}",
-    operation_id = "project_remove",
-    params(ProjectKey),
-    responses((status = 200, body = Project))
-)]
 async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answer<Project> {
     let (project, removal) = app.engine.remove_project(&id).await?;
     if removal == ProjectRemoval::Deleted {
@@ -136,14 +114,6 @@ async fn remove(State(app): State<Arc<App>>, ProjectKey(id): ProjectKey) -> Answ
     Ok(Json(view::project(project, 0)))
 }
 
-/// Registers a repository and answers what the daemon needs of it.
-#[utoipa::path(
-    post,
-    path = "/projects/sync",
-    operation_id = "project_sync",
-    request_body = Sync,
-    responses((status = 200, body = SyncAnswer))
-)]
 async fn sync(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -189,15 +159,6 @@ async fn sync(
     }))
 }
 
-/// Sets the refs of a repository whose objects were transferred.
-#[utoipa::path(
-    post,
-    path = "/projects/{id}/refs",
-    operation_id = "project_refs",
-    params(ProjectKey),
-    request_body = Refs,
-    responses((status = 200, body = Project))
-)]
 async fn set_refs(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,

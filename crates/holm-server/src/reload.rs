@@ -23,8 +23,6 @@ use holm_engine::inside;
 use holm_engine::spec::{Cache, Siblings, Volume, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The size limit of a `holm.toml`.
 const LONGEST: usize = 1 << 20;
@@ -33,19 +31,12 @@ const LONGEST: usize = 1 << 20;
 const ABSENT: u8 = 44;
 const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(reload))
+operations! {
+    /// Takes over the `holm.toml` of the workspace's tree.
+    post "/workspaces/{id}/reload" "workspace_reload" reload
+        of (WorkspaceKey) sends Reload -> Reloaded;
 }
 
-/// Takes over the `holm.toml` of the workspace's tree.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/reload",
-    operation_id = "workspace_reload",
-    params(WorkspaceKey),
-    request_body = Reload,
-    responses((status = 200, body = Reloaded))
-)]
 async fn reload(
     State(app): State<Arc<App>>,
     caller: Caller,

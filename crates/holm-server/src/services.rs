@@ -27,8 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The size of a piece for a client, and how many may be in flight.
 const PIECE: usize = 64 << 10;
@@ -79,10 +77,11 @@ struct Outgoing {
     client: mpsc::Sender<io::Result<Bytes>>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list, act))
-        .routes(routes!(logs))
+operations! {
+    [list, logs]
+    /// Starts, stops or restarts a service; answers when that has begun.
+    post "/workspaces/{id}/services" "service_act" act
+        of (WorkspaceKey) sends ServiceAct -> ServiceList;
 }
 
 /// The states of the services.
@@ -116,15 +115,6 @@ async fn list(
     Ok(Json(now(&app, &id).await?).into_response())
 }
 
-/// Starts, stops or restarts a service; answers when that has begun.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/services",
-    operation_id = "service_act",
-    params(WorkspaceKey),
-    request_body = ServiceAct,
-    responses((status = 200, body = ServiceList))
-)]
 async fn act(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

@@ -26,8 +26,6 @@ use std::io;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Every token of this daemon. A handle; clones share everything.
 #[derive(Clone)]
@@ -66,19 +64,15 @@ const DEFAULT: &str = "default";
 
 const UNNAMED: &str = "token";
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list, make))
-        .routes(routes!(remove))
+operations! {
+    /// The tokens, without their secrets.
+    get "/tokens" "token_list" list -> TokenList;
+    /// Makes a token, which is shown now and never again.
+    post "/tokens" "token_new" make sends NewToken -> TokenMade;
+    /// Revokes a token and cuts its connections.
+    delete "/tokens/{token}" "token_remove" remove of (TokenKey) -> Token;
 }
 
-/// The tokens, without their secrets.
-#[utoipa::path(
-    get,
-    path = "/tokens",
-    operation_id = "token_list",
-    responses((status = 200, body = TokenList))
-)]
 async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
     let known = app.tokens.all();
     let tokens = known
@@ -88,14 +82,6 @@ async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
     Ok(Json(TokenList { tokens }))
 }
 
-/// Makes a token, which is shown now and never again.
-#[utoipa::path(
-    post,
-    path = "/tokens",
-    operation_id = "token_new",
-    request_body = NewToken,
-    responses((status = 200, body = TokenMade))
-)]
 async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<TokenMade> {
     let name = new.name.unwrap_or_else(|| UNNAMED.to_owned());
     check_name(&name).map_err(|error| bad_request(&error.to_string()))?;
@@ -128,14 +114,6 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     }))
 }
 
-/// Revokes a token and cuts its connections.
-#[utoipa::path(
-    delete,
-    path = "/tokens/{token}",
-    operation_id = "token_remove",
-    params(TokenKey),
-    responses((status = 200, body = Token))
-)]
 async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<Token> {
     let found = app.tokens.one(&id);
     let Some(record) = found else {

@@ -15,22 +15,14 @@ use holm_engine::Driver;
 use holm_engine::driver::BroughtTree;
 use std::path::Path;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(begin, finish))
+operations! {
+    /// Begins to provide a tree: build output, or a snapshot of a cache.
+    post "/projects/{id}/trees" "tree_begin" begin of (ProjectKey) sends TreeName -> TreePlace;
+    /// Completes a tree.
+    put "/projects/{id}/trees" "tree_finish" finish of (ProjectKey) sends TreeBrought -> TreePlace;
 }
 
-/// Begins to provide a tree: build output, or a snapshot of a cache.
-#[utoipa::path(
-    post,
-    path = "/projects/{id}/trees",
-    operation_id = "tree_begin",
-    params(ProjectKey),
-    request_body = TreeName,
-    responses((status = 200, body = TreePlace))
-)]
 async fn begin(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -52,15 +44,6 @@ async fn begin(
     }))
 }
 
-/// Completes a tree.
-#[utoipa::path(
-    put,
-    path = "/projects/{id}/trees",
-    operation_id = "tree_finish",
-    params(ProjectKey),
-    request_body = TreeBrought,
-    responses((status = 200, body = TreePlace))
-)]
 async fn finish(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,

@@ -18,8 +18,6 @@ use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::WorkspaceSpec;
 use holm_engine::store::ProjectRecord;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// A configuration, and its requests.
 pub struct Judged {
@@ -33,20 +31,13 @@ pub struct Judged {
     since: Vec<trust::Change>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(approve))
-        .routes(routes!(check))
+operations! {
+    /// Approves exactly what a check showed.
+    post "/trust" "trust_approve" approve sends TrustApprove -> TrustApprove;
+    /// What a `holm.toml` asks of the host, and whether that was approved.
+    post "/trust/check" "trust_check" check sends TrustCheck -> TrustReport;
 }
 
-/// What a `holm.toml` asks of the host, and whether that was approved.
-#[utoipa::path(
-    post,
-    path = "/trust/check",
-    operation_id = "trust_check",
-    request_body = TrustCheck,
-    responses((status = 200, body = TrustReport))
-)]
 async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> Answer<TrustReport> {
     let id = project_id(&check.project_id)?;
     app.engine.project(&id).await?;
@@ -76,14 +67,6 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
     }))
 }
 
-/// Approves exactly what a check showed.
-#[utoipa::path(
-    post,
-    path = "/trust",
-    operation_id = "trust_approve",
-    request_body = TrustApprove,
-    responses((status = 200, body = TrustApprove))
-)]
 async fn approve(
     State(app): State<Arc<App>>,
     caller: Caller,

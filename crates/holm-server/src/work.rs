@@ -23,8 +23,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The interval of progress messages.
 const OFTEN: Duration = Duration::from_millis(100);
@@ -45,11 +43,10 @@ pub struct Of {
 
 type Capturing = Pin<Box<dyn Future<Output = Result<work::Captured, Fault>> + Send>>;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(capture))
-        .routes(routes!(changes))
-        .routes(routes!(diff))
+operations! {
+    [capture, diff]
+    /// Files that differ from the commit it started from.
+    get "/workspaces/{id}/changes" "workspace_changes" changes of (WorkspaceKey, Of) -> ChangeList;
 }
 
 /// Writes the working tree as git objects.
@@ -110,14 +107,6 @@ async fn capture(
     Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
 }
 
-/// Files that differ from the commit it started from.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/changes",
-    operation_id = "workspace_changes",
-    params(WorkspaceKey, Of),
-    responses((status = 200, body = ChangeList))
-)]
 async fn changes(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

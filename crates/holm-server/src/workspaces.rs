@@ -8,13 +8,11 @@ use super::page::{Order, Page};
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
-use holm_core::{Code, Fault, Label};
-use holm_engine::{Removal, Restored, try_blocking};
+use holm_core::{Code, Fault, Label, WorkspaceId};
+use holm_engine::{Removal, Restored, View, try_blocking};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The parameters of `DELETE /workspaces/{id}`.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -47,26 +45,28 @@ pub struct List {
     after: Option<String>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(names))
-        .routes(routes!(show, rename, remove))
-        .routes(routes!(start))
-        .routes(routes!(stop))
-        .routes(routes!(restart))
-        .routes(routes!(restore))
-        .routes(routes!(cancel))
+operations! {
+    [cancel]
+    /// The live workspaces of all projects, or those in the trash.
+    get "/workspaces" "workspace_list" list of (List) -> WorkspaceList;
+    /// The names of live workspaces.
+    get "/names" "workspace_names" names -> NameList;
+    /// Everything about one workspace.
+    get "/workspaces/{id}" "workspace_show" show of (WorkspaceKey) -> Workspace;
+    /// Changes the label and nothing else.
+    patch "/workspaces/{id}" "workspace_rename" rename of (WorkspaceKey) sends Rename -> Workspace;
+    /// To the trash.
+    delete "/workspaces/{id}" "workspace_remove" remove of (WorkspaceKey, Remove) -> Workspace;
+    /// Starts its processes.
+    post "/workspaces/{id}/start" "workspace_start" start of (WorkspaceKey) -> Workspace;
+    /// Ends its processes; code and data stay.
+    post "/workspaces/{id}/stop" "workspace_stop" stop of (WorkspaceKey) -> Workspace;
+    /// Stops and starts it.
+    post "/workspaces/{id}/restart" "workspace_restart" restart of (WorkspaceKey) -> Workspace;
+    /// Restores it from the trash, stopped.
+    post "/workspaces/{id}/restore" "workspace_restore" restore of (WorkspaceKey) -> Workspace;
 }
 
-/// The live workspaces of all projects, or those in the trash.
-#[utoipa::path(
-    get,
-    path = "/workspaces",
-    operation_id = "workspace_list",
-    params(List),
-    responses((status = 200, body = WorkspaceList))
-)]
 async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -116,13 +116,6 @@ fn without_notes(workspace: Workspace) -> Workspace {
     }
 }
 
-/// The names of live workspaces.
-#[utoipa::path(
-    get,
-    path = "/names",
-    operation_id = "workspace_names",
-    responses((status = 200, body = NameList))
-)]
 async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
     let names = names.filter(|(record, _)| caller.sees(&record.id));
@@ -137,14 +130,6 @@ async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> 
     }))
 }
 
-/// Everything about one workspace.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}",
-    operation_id = "workspace_show",
-    params(WorkspaceKey),
-    responses((status = 200, body = Workspace))
-)]
 async fn show(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -159,15 +144,6 @@ async fn show(
     }))
 }
 
-/// Changes the label and nothing else.
-#[utoipa::path(
-    patch,
-    path = "/workspaces/{id}",
-    operation_id = "workspace_rename",
-    params(WorkspaceKey),
-    request_body = Rename,
-    responses((status = 200, body = Workspace))
-)]
 async fn rename(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -178,14 +154,6 @@ async fn rename(
     Ok(Json(app.workspace(view).await))
 }
 
-/// To the trash.
-#[utoipa::path(
-    delete,
-    path = "/workspaces/{id}",
-    operation_id = "workspace_remove",
-    params(WorkspaceKey, Remove),
-    responses((status = 200, body = Workspace))
-)]
 async fn remove(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -206,65 +174,19 @@ async fn remove(
     Ok(Json(app.workspace(view).await))
 }
 
-/// Starts its processes.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/start",
-    operation_id = "workspace_start",
-    params(WorkspaceKey),
-    responses((status = 200, body = Workspace))
-)]
 async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
-    let narrowing = app.policy_notes(&id).await?;
-    let view = app.engine.start(&id).await?;
-    let mut workspace = app.workspace(view).await;
-    // A workspace that ran already was not narrowed.
-    if app.policy_notes(&id).await?.is_empty() {
-        workspace.notes.extend(narrowing);
-    }
-    Ok(Json(workspace))
+    app.started(&id, app.engine.start(&id)).await
 }
 
-/// Ends its processes; code and data stay.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/stop",
-    operation_id = "workspace_stop",
-    params(WorkspaceKey),
-    responses((status = 200, body = Workspace))
-)]
 async fn stop(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let view = app.engine.stop(&id).await?;
     Ok(Json(app.workspace(view).await))
 }
 
-/// Stops and starts it.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/restart",
-    operation_id = "workspace_restart",
-    params(WorkspaceKey),
-    responses((status = 200, body = Workspace))
-)]
 async fn restart(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
-    let narrowing = app.policy_notes(&id).await?;
-    let view = app.engine.restart(&id).await?;
-    let mut workspace = app.workspace(view).await;
-    // A workspace that ran already was not narrowed.
-    if app.policy_notes(&id).await?.is_empty() {
-        workspace.notes.extend(narrowing);
-    }
-    Ok(Json(workspace))
+    app.started(&id, app.engine.restart(&id)).await
 }
 
-/// Restores it from the trash, stopped.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/restore",
-    operation_id = "workspace_restore",
-    params(WorkspaceKey),
-    responses((status = 200, body = Workspace))
-)]
 async fn restore(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
     let Restored {
         view: found,
@@ -312,6 +234,21 @@ impl List {
 // === impl App ===
 
 impl App {
+    /// The workspace after a start, with notes about what the policy removed from it.
+    async fn started(
+        &self,
+        id: &WorkspaceId,
+        start: impl Future<Output = Result<View, Fault>>,
+    ) -> Answer<Workspace> {
+        let narrowing = self.policy_notes(id).await?;
+        let mut workspace = self.workspace(start.await?).await;
+        // A workspace that ran already was not narrowed.
+        if self.policy_notes(id).await?.is_empty() {
+            workspace.notes.extend(narrowing);
+        }
+        Ok(Json(workspace))
+    }
+
     /// The filtered live workspaces, and the cursor of the next page.
     async fn live(
         &self,

@@ -3,7 +3,7 @@
 use super::Client;
 use super::lines::Lines;
 use super::transport::{Connection, good};
-use crate::egress::{EgressEntry, EgressList};
+use crate::egress::EgressEntry;
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
@@ -17,12 +17,6 @@ pub struct EgressStream {
 // === impl Client ===
 
 impl Client {
-    /// The last `limit` entries.
-    pub async fn egress(&self, id: &WorkspaceId, limit: u64) -> Result<EgressList, Fault> {
-        let route = format!("/workspaces/{id}/egress?limit={limit}");
-        self.transport.plain(Method::GET, &route).await
-    }
-
     /// The last `limit` entries, then every new one.
     pub async fn follow_egress(&self, id: &WorkspaceId, limit: u64) -> Result<EgressStream, Fault> {
         let route = format!("/workspaces/{id}/egress?limit={limit}&follow=true");

@@ -12,6 +12,7 @@ mod files;
 mod lines;
 mod moves;
 mod receive_pack;
+mod requests;
 mod routes;
 mod run;
 mod secret;

@@ -59,17 +59,6 @@ impl Client {
         self.transport.plain(Method::GET, &route).await
     }
 
-    pub async fn run(&self, id: &WorkspaceId, run: &RunId) -> Result<Run, Fault> {
-        let route = format!("/workspaces/{id}/runs/{run}");
-        self.transport.plain(Method::GET, &route).await
-    }
-
-    /// Ends every process of a run and waits for that. A run that has ended stays as it is.
-    pub async fn cancel_run(&self, id: &WorkspaceId, run: &RunId) -> Result<Run, Fault> {
-        let route = format!("/workspaces/{id}/runs/{run}/cancel");
-        self.transport.plain(Method::POST, &route).await
-    }
-
     /// The output after a cursor (0: all that is stored), until the run ends.
     pub async fn run_output(
         &self,

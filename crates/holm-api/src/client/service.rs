@@ -3,7 +3,7 @@
 use super::Client;
 use super::lines::Lines;
 use super::transport::{Connection, full, good};
-use crate::service::{LogLine, ServiceAct, ServiceList};
+use crate::service::{LogLine, ServiceList};
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
@@ -40,19 +40,9 @@ pub enum Follow {
 // === impl Client ===
 
 impl Client {
-    pub async fn services(&self, id: &WorkspaceId) -> Result<ServiceList, Fault> {
-        let route = format!("/workspaces/{id}/services");
-        self.transport.plain(Method::GET, &route).await
-    }
-
     pub async fn watch_services(&self, id: &WorkspaceId) -> Result<Following<ServiceList>, Fault> {
         self.follow(&format!("/workspaces/{id}/services?watch=true"))
             .await
-    }
-
-    pub async fn service(&self, id: &WorkspaceId, act: &ServiceAct) -> Result<ServiceList, Fault> {
-        let route = format!("/workspaces/{id}/services");
-        self.transport.json(Method::POST, &route, act).await
     }
 
     pub async fn logs(

@@ -5,8 +5,7 @@ use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing};
 use crate::ErrorBody;
 use crate::session::{
-    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, NewSession, OUTPUT,
-    ReadText, SendInput, Sent, Session, SessionList, Wait, Waited,
+    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, OUTPUT, Wait, Waited,
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -37,67 +36,6 @@ pub enum AttachEvent {
 // === impl Client ===
 
 impl Client {
-    /// Sessions of every workspace.
-    pub async fn all_sessions(&self) -> Result<SessionList, Fault> {
-        self.transport.plain(Method::GET, "/sessions").await
-    }
-
-    pub async fn sessions(&self, id: &WorkspaceId) -> Result<SessionList, Fault> {
-        let route = format!("/workspaces/{id}/sessions");
-        self.transport.plain(Method::GET, &route).await
-    }
-
-    pub async fn new_session(&self, id: &WorkspaceId, new: &NewSession) -> Result<Session, Fault> {
-        let route = format!("/workspaces/{id}/sessions");
-        self.transport.json(Method::POST, &route, new).await
-    }
-
-    pub async fn session(&self, id: &WorkspaceId, session: &SessionId) -> Result<Session, Fault> {
-        let route = format!("/workspaces/{id}/sessions/{session}");
-        self.transport.plain(Method::GET, &route).await
-    }
-
-    /// Ends a session and its children; returns the sessions that ended.
-    pub async fn kill_session(
-        &self,
-        id: &WorkspaceId,
-        session: &SessionId,
-    ) -> Result<SessionList, Fault> {
-        let route = format!("/workspaces/{id}/sessions/{session}");
-        self.transport.plain(Method::DELETE, &route).await
-    }
-
-    pub async fn send_to_session(
-        &self,
-        id: &WorkspaceId,
-        session: &SessionId,
-        input: &SendInput,
-    ) -> Result<Sent, Fault> {
-        let route = format!("/workspaces/{id}/sessions/{session}/send");
-        self.transport.json(Method::POST, &route, input).await
-    }
-
-    /// The screen as text.
-    pub async fn session_screen(
-        &self,
-        id: &WorkspaceId,
-        session: &SessionId,
-    ) -> Result<ReadText, Fault> {
-        let route = format!("/workspaces/{id}/sessions/{session}/read");
-        self.transport.plain(Method::GET, &route).await
-    }
-
-    /// The output after a cursor as text; after 0: all that is stored.
-    pub async fn session_output(
-        &self,
-        id: &WorkspaceId,
-        session: &SessionId,
-        since: u64,
-    ) -> Result<ReadText, Fault> {
-        let route = format!("/workspaces/{id}/sessions/{session}/read?since={since}");
-        self.transport.plain(Method::GET, &route).await
-    }
-
     /// Waits until `wait` is fulfilled or times out, with as many requests as necessary.
     pub async fn wait_for_session(
         &self,

@@ -9,23 +9,20 @@ use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};
 use holm_api::workspace::Port;
 use holm_proxy::LiveWorkspace;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(of_workspace))
-        .routes(routes!(checked_out, check_out, release))
+operations! {
+    /// Every port of every workspace.
+    get "/ports" "port_list" list -> PortList;
+    /// The ports of one workspace: declared and discovered.
+    get "/workspaces/{id}/ports" "workspace_ports" of_workspace of (WorkspaceKey) -> PortList;
+    /// The holders of canonical ports.
+    get "/checkout" "checkout_list" checked_out -> CheckoutList;
+    /// Gives a workspace canonical ports.
+    post "/checkout" "checkout" check_out sends Checkout -> CheckoutList;
+    /// Releases all canonical ports.
+    delete "/checkout" "checkout_none" release -> CheckoutList;
 }
 
-/// Every port of every workspace.
-#[utoipa::path(
-    get,
-    path = "/ports",
-    operation_id = "port_list",
-    responses((status = 200, body = PortList))
-)]
 async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     app.routes.settle().await;
     let islands = app.routes.table().snapshot();
@@ -43,14 +40,6 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     Ok(Json(PortList { ports: all }))
 }
 
-/// The ports of one workspace: declared and discovered.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/ports",
-    operation_id = "workspace_ports",
-    params(WorkspaceKey),
-    responses((status = 200, body = PortList))
-)]
 async fn of_workspace(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -77,26 +66,11 @@ fn ports(island: &LiveWorkspace, told: Vec<Port>) -> impl Iterator<Item = Worksp
     })
 }
 
-/// The holders of canonical ports.
-#[utoipa::path(
-    get,
-    path = "/checkout",
-    operation_id = "checkout_list",
-    responses((status = 200, body = CheckoutList))
-)]
 async fn checked_out(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
     let checkout = app.routes.checked_out().await?;
     Ok(Json(CheckoutList { checkout }))
 }
 
-/// Gives a workspace canonical ports.
-#[utoipa::path(
-    post,
-    path = "/checkout",
-    operation_id = "checkout",
-    request_body = Checkout,
-    responses((status = 200, body = CheckoutList))
-)]
 async fn check_out(
     State(app): State<Arc<App>>,
     Body(checkout): Body<Checkout>,
@@ -107,13 +81,6 @@ async fn check_out(
     Ok(Json(CheckoutList { checkout }))
 }
 
-/// Releases all canonical ports.
-#[utoipa::path(
-    delete,
-    path = "/checkout",
-    operation_id = "checkout_none",
-    responses((status = 200, body = CheckoutList))
-)]
 async fn release(State(app): State<Arc<App>>) -> Answer<CheckoutList> {
     let checkout = app.routes.release().await?;
     Ok(Json(CheckoutList { checkout }))

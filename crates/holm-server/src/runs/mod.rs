@@ -1,6 +1,6 @@
 //! `/workspaces/{id}/runs` and `/runs`: creates, lists and cancels runs of agents and commands.
 
-mod output;
+pub mod output;
 
 use super::App;
 use super::agents::Given;
@@ -32,8 +32,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// Arguments and variables together must fit into a message to the keeper.
 const MOST_WORDS: usize = 256 << 10;
@@ -45,13 +43,16 @@ const SHORT_MESSAGE: usize = 200;
 const ORDINARY_PAGE: usize = 100;
 const LONGEST_PAGE: usize = 1000;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(all))
-        .routes(routes!(list, create))
-        .routes(routes!(show))
-        .routes(routes!(cancel))
-        .merge(output::routes())
+operations! {
+    [create]
+    /// The runs of all workspaces, the newest first.
+    get "/runs" "run_list_all" all of (Of) -> RunList;
+    /// The runs of a workspace, the newest first.
+    get "/workspaces/{id}/runs" "run_list" list of (WorkspaceKey, Of) -> RunList;
+    /// A run, with its changes.
+    get "/workspaces/{id}/runs/{run}" "run_show" show of (RunKey) -> Run;
+    /// Ends every process of a run. A run that has ended stays as it is.
+    post "/workspaces/{id}/runs/{run}/cancel" "run_cancel" cancel of (RunKey) -> Run;
 }
 
 /// The `{id}` and `{run}` of a run's routes. Takes ids only.
@@ -102,14 +103,6 @@ async fn create(
     Ok((status, Json(whole(record))).into_response())
 }
 
-/// The runs of a workspace, the newest first.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/runs",
-    operation_id = "run_list",
-    params(WorkspaceKey, Of),
-    responses((status = 200, body = RunList))
-)]
 async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -120,14 +113,6 @@ async fn list(
     app.page(Some(id), of).await
 }
 
-/// The runs of all workspaces, the newest first.
-#[utoipa::path(
-    get,
-    path = "/runs",
-    operation_id = "run_list_all",
-    params(Of),
-    responses((status = 200, body = RunList))
-)]
 async fn all(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -140,26 +125,10 @@ async fn all(
     app.page(own, of).await
 }
 
-/// A run, with its changes.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/runs/{run}",
-    operation_id = "run_show",
-    params(RunKey),
-    responses((status = 200, body = Run))
-)]
 async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
     Ok(Json(whole(app.engine.run(&id, &run).await?)))
 }
 
-/// Ends every process of a run. A run that has ended stays as it is.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/runs/{run}/cancel",
-    operation_id = "run_cancel",
-    params(RunKey),
-    responses((status = 200, body = Run))
-)]
 async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
     Ok(Json(whole(app.engine.cancel_run(&id, &run).await?)))
 }

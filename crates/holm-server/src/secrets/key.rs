@@ -21,16 +21,18 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(rotate))
-        .routes(routes!(unlock))
-        .routes(routes!(audit))
-        .routes(routes!(export))
-        .routes(routes!(import))
+operations! {
+    /// Seals everything with a new key.
+    post "/secrets/rotate-key" "secret_rotate_key" rotate sends RotateKey -> KeyState;
+    /// Takes the passphrase of the key, or lets the desktop ask for the keyring's.
+    post "/secrets/unlock" "secret_unlock" unlock sends Unlock -> KeyState;
+    /// The secrets record.
+    get "/secrets/audit" "secret_audit" audit of (Which) -> Audit;
+    /// Exports stored values, encrypted with a passphrase.
+    post "/secrets/export" "secret_export" export sends Export -> Exported;
+    /// Imports values that were exported elsewhere.
+    post "/secrets/import" "secret_import" import sends Import -> Imported;
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -41,14 +43,6 @@ struct Which {
     verify: bool,
 }
 
-/// Seals everything with a new key.
-#[utoipa::path(
-    post,
-    path = "/secrets/rotate-key",
-    operation_id = "secret_rotate_key",
-    request_body = RotateKey,
-    responses((status = 200, body = KeyState))
-)]
 async fn rotate(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -91,14 +85,6 @@ fn key_state(vault: &Vault) -> KeyState {
     }
 }
 
-/// Takes the passphrase of the key, or lets the desktop ask for the keyring's.
-#[utoipa::path(
-    post,
-    path = "/secrets/unlock",
-    operation_id = "secret_unlock",
-    request_body = Unlock,
-    responses((status = 200, body = KeyState))
-)]
 async fn unlock(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -112,14 +98,6 @@ async fn unlock(
     Ok(Json(state.await?))
 }
 
-/// The secrets record.
-#[utoipa::path(
-    get,
-    path = "/secrets/audit",
-    operation_id = "secret_audit",
-    params(Which),
-    responses((status = 200, body = Audit))
-)]
 async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>) -> Answer<Audit> {
     let secrets = Arc::clone(&app.secrets);
     let audit = try_blocking(move || {
@@ -137,14 +115,6 @@ async fn audit(State(app): State<Arc<App>>, Parameters(which): Parameters<Which>
     Ok(Json(audit.await?))
 }
 
-/// Exports stored values, encrypted with a passphrase.
-#[utoipa::path(
-    post,
-    path = "/secrets/export",
-    operation_id = "secret_export",
-    request_body = Export,
-    responses((status = 200, body = Exported))
-)]
 async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -184,14 +154,6 @@ async fn export(
     Ok(Json(exported.await?))
 }
 
-/// Imports values that were exported elsewhere.
-#[utoipa::path(
-    post,
-    path = "/secrets/import",
-    operation_id = "secret_import",
-    request_body = Import,
-    responses((status = 200, body = Imported))
-)]
 async fn import(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -2,7 +2,7 @@
 //! contains one.
 
 mod keeping;
-mod key;
+pub mod key;
 mod standin;
 
 pub use keeping::{Keeping, Values};
@@ -28,16 +28,22 @@ use jiff::Timestamp;
 use keeping::{Unread, happening};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use zeroize::Zeroize;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list, set, remove))
-        .routes(routes!(hand_over))
-        .routes(routes!(declared, give))
-        .merge(key::routes())
+operations! {
+    /// What is stored, without values.
+    get "/secrets" "secret_list" list -> SecretList;
+    /// Stores a value.
+    put "/secrets" "secret_set" set sends SetSecret -> Secret;
+    /// Deletes a value, and withdraws it from workspaces.
+    delete "/secrets" "secret_remove" remove sends RemoveSecret -> Secret;
+    /// Takes values for a workspace that is about to be requested.
+    post "/secrets/handover" "secret_hand_over" hand_over sends Give -> HandedOver;
+    /// The secrets that a workspace declares, with their states.
+    get "/workspaces/{id}/secrets" "workspace_secrets" declared of (WorkspaceKey) -> DeclaredList;
+    /// Gives a workspace values that the client read.
+    post "/workspaces/{id}/secrets" "workspace_give_secrets" give
+        of (WorkspaceKey) sends Give -> DeclaredList;
 }
 
 /// The change of a stored value.
@@ -84,13 +90,6 @@ fn unreadable(why: &str) -> Failure {
     ))
 }
 
-/// What is stored, without values.
-#[utoipa::path(
-    get,
-    path = "/secrets",
-    operation_id = "secret_list",
-    responses((status = 200, body = SecretList))
-)]
 async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
     let secrets = Arc::clone(&app.secrets);
     let list = try_blocking(move || {
@@ -109,14 +108,6 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
     Ok(Json(list.await?))
 }
 
-/// Stores a value.
-#[utoipa::path(
-    put,
-    path = "/secrets",
-    operation_id = "secret_set",
-    request_body = SetSecret,
-    responses((status = 200, body = Secret))
-)]
 async fn set(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -135,14 +126,6 @@ async fn set(
     }))
 }
 
-/// Deletes a value, and withdraws it from workspaces.
-#[utoipa::path(
-    delete,
-    path = "/secrets",
-    operation_id = "secret_remove",
-    request_body = RemoveSecret,
-    responses((status = 200, body = Secret))
-)]
 async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -161,27 +144,11 @@ async fn remove(
     }))
 }
 
-/// Takes values for a workspace that is about to be requested.
-#[utoipa::path(
-    post,
-    path = "/secrets/handover",
-    operation_id = "secret_hand_over",
-    request_body = Give,
-    responses((status = 200, body = HandedOver))
-)]
 async fn hand_over(State(app): State<Arc<App>>, Quiet(give): Quiet<Give>) -> Answer<HandedOver> {
     let handover = app.secrets.hand_over(values(give))?;
     Ok(Json(HandedOver { handover }))
 }
 
-/// The secrets that a workspace declares, with their states.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/secrets",
-    operation_id = "workspace_secrets",
-    params(WorkspaceKey),
-    responses((status = 200, body = DeclaredList))
-)]
 async fn declared(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -190,15 +157,6 @@ async fn declared(
     Ok(Json(app.declared_secrets(spec).await?))
 }
 
-/// Gives a workspace values that the client read.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/secrets",
-    operation_id = "workspace_give_secrets",
-    params(WorkspaceKey),
-    request_body = Give,
-    responses((status = 200, body = DeclaredList))
-)]
 async fn give(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,

@@ -1,7 +1,7 @@
 //! `/workspaces/{id}/sessions` and below: long-lived terminals. The keeper owns them; this module
 //! parses requests and converts its answers to API types.
 
-mod attach;
+pub mod attach;
 mod watch;
 
 pub use watch::Watchers;
@@ -27,8 +27,6 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 /// The longest pattern, and the most input of one request.
 const LONGEST_PATTERN: usize = 4096;
@@ -57,24 +55,27 @@ struct Read {
     since: Option<u64>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(list_all))
-        .routes(routes!(list, create))
-        .routes(routes!(show, kill))
-        .routes(routes!(send))
-        .routes(routes!(read))
-        .routes(routes!(wait))
-        .merge(attach::routes())
+operations! {
+    [create]
+    /// The sessions of all workspaces.
+    get "/sessions" "session_list_all" list_all -> SessionList;
+    /// The sessions of a workspace, the oldest first; ended ones stay listed for a while.
+    get "/workspaces/{id}/sessions" "session_list" list of (WorkspaceKey) -> SessionList;
+    /// The state of a session.
+    get "/workspaces/{id}/sessions/{session}" "session_show" show of (SessionKey) -> Session;
+    /// Ends a session and its descendants; answers when they have ended.
+    delete "/workspaces/{id}/sessions/{session}" "session_kill" kill of (SessionKey) -> SessionList;
+    /// Types input at once.
+    post "/workspaces/{id}/sessions/{session}/send" "session_send" send
+        of (SessionKey) sends SendInput -> Sent;
+    /// The screen, or the output since a cursor, as text.
+    get "/workspaces/{id}/sessions/{session}/read" "session_read" read
+        of (SessionKey, Read) -> ReadText;
+    /// Waits until a session is quiet, has printed something, or has ended.
+    post "/workspaces/{id}/sessions/{session}/wait" "session_wait" wait
+        of (SessionKey) sends Wait -> Waited;
 }
 
-/// The sessions of all workspaces.
-#[utoipa::path(
-    get,
-    path = "/sessions",
-    operation_id = "session_list_all",
-    responses((status = 200, body = SessionList))
-)]
 async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
     let all = app.engine.all_sessions().await?;
     let sessions = all.into_iter().flat_map(|(id, _, sessions)| {
@@ -85,14 +86,6 @@ async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
     Ok(Json(SessionList { sessions }))
 }
 
-/// The sessions of a workspace, the oldest first; ended ones stay listed for a while.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/sessions",
-    operation_id = "session_list",
-    params(WorkspaceKey),
-    responses((status = 200, body = SessionList))
-)]
 async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<SessionList> {
     let sessions = app.engine.sessions(&id).await?;
     Ok(Json(listed(&id, sessions)))
@@ -133,14 +126,6 @@ async fn create(
     Ok((StatusCode::CREATED, Json(session)))
 }
 
-/// The state of a session.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/sessions/{session}",
-    operation_id = "session_show",
-    params(SessionKey),
-    responses((status = 200, body = Session))
-)]
 async fn show(State(app): State<Arc<App>>, SessionKey(id, session): SessionKey) -> Answer<Session> {
     let sessions = app.engine.sessions(&id).await?.into_iter();
     let mut found = sessions.filter(|status| status.id == session.as_str());
@@ -148,14 +133,6 @@ async fn show(State(app): State<Arc<App>>, SessionKey(id, session): SessionKey) 
     Ok(Json(told_session(&id, status)))
 }
 
-/// Ends a session and its descendants; answers when they have ended.
-#[utoipa::path(
-    delete,
-    path = "/workspaces/{id}/sessions/{session}",
-    operation_id = "session_kill",
-    params(SessionKey),
-    responses((status = 200, body = SessionList))
-)]
 async fn kill(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,
@@ -167,15 +144,6 @@ async fn kill(
     }
 }
 
-/// Types input at once.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/sessions/{session}/send",
-    operation_id = "session_send",
-    params(SessionKey),
-    request_body = SendInput,
-    responses((status = 200, body = Sent))
-)]
 async fn send(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,
@@ -202,14 +170,6 @@ async fn send(
     }
 }
 
-/// The screen, or the output since a cursor, as text.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/sessions/{session}/read",
-    operation_id = "session_read",
-    params(SessionKey, Read),
-    responses((status = 200, body = ReadText))
-)]
 async fn read(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,
@@ -235,15 +195,6 @@ async fn read(
     }
 }
 
-/// Waits until a session is quiet, has printed something, or has ended.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/sessions/{session}/wait",
-    operation_id = "session_wait",
-    params(SessionKey),
-    request_body = Wait,
-    responses((status = 200, body = Waited))
-)]
 async fn wait(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,

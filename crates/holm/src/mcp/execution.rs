@@ -39,11 +39,13 @@ impl Tail {
         self.dropped += before - self.bytes.len();
     }
 
-    /// As text, with the number of missing bytes before it.
-    fn text(mut self) -> (String, usize) {
+    /// Adds the text to a result, and the number of missing bytes before it if there are any.
+    fn write(mut self, result: &mut Value, name: &str) {
         self.cut();
-        let text = String::from_utf8_lossy(&self.bytes).into_owned();
-        (text, self.dropped)
+        result[name] = json!(String::from_utf8_lossy(&self.bytes));
+        if self.dropped > 0 {
+            result[format!("{name}_dropped")] = json!(self.dropped);
+        }
     }
 }
 
@@ -85,16 +87,9 @@ impl Call<'_> {
         let socket = self.client.exec(&id, start).await?;
         let message = self.arguments.text("message").unwrap_or("");
         let (stdout, stderr, code) = self.follow(socket, message.as_bytes()).await?;
-        let ((stdout, before), (stderr, before_errors)) = (stdout.text(), stderr.text());
-        let mut result = json!({ "exit_code": code, "stdout": stdout, "stderr": stderr });
-        for (name, dropped) in [
-            ("stdout_dropped", before),
-            ("stderr_dropped", before_errors),
-        ] {
-            if dropped > 0 {
-                result[name] = json!(dropped);
-            }
-        }
+        let mut result = json!({ "exit_code": code });
+        stdout.write(&mut result, "stdout");
+        stderr.write(&mut result, "stderr");
         Ok(result)
     }
 
@@ -189,17 +184,8 @@ impl Call<'_> {
         // With its changes.
         let whole = self.client.run(id, run).await.unwrap_or(*ended);
         let mut result = value_of(&whole)?;
-        let ((stdout, before), (stderr, before_errors)) = (stdout.text(), stderr.text());
-        result["stdout"] = json!(stdout);
-        result["stderr"] = json!(stderr);
-        for (name, dropped) in [
-            ("stdout_dropped", before),
-            ("stderr_dropped", before_errors),
-        ] {
-            if dropped > 0 {
-                result[name] = json!(dropped);
-            }
-        }
+        stdout.write(&mut result, "stdout");
+        stderr.write(&mut result, "stderr");
         Ok(result)
     }
 
@@ -424,10 +410,12 @@ mod tests {
         for number in 0..100_000 {
             tail.push(format!("{number}\n").as_bytes());
         }
-        let (text, dropped) = tail.text();
+        let mut result = json!({});
+        tail.write(&mut result, "stdout");
+        let text = result["stdout"].as_str().unwrap();
         assert_eq!(text.len(), MOST_OUTPUT);
         assert!(text.ends_with("99999\n"));
-        assert_eq!(dropped + text.len(), 588_890);
+        assert_eq!(result["stdout_dropped"], 588_890 - text.len());
         assert_eq!(last_line(b"a\nlast \x1b[1mword\n\n"), "last [1mword");
     }
 }

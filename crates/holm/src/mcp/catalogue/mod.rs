@@ -1,5 +1,32 @@
 //! The tools as data, in groups. Their names and arguments are part of the product.
 
+/// A group of tools: name, title, nature, reach and action; the description; then the arguments. An
+/// argument with `?` can be left out.
+macro_rules! tools {
+    ($(
+        $name:ident $title:literal $nature:ident $reach:ident $group:ident::$action:ident
+        $description:literal
+        { $($argument:tt)* }
+    )*) => {
+        pub static TOOLS: &[super::Tool] = &[$(super::Tool {
+            name: stringify!($name),
+            title: $title,
+            description: $description,
+            arguments: &[$(tools!(@ $argument)),*],
+            nature: super::Nature::$nature,
+            reach: super::Reach::$reach,
+            action: super::Action::$group(super::$group::$action),
+        }),*];
+    };
+    (@ ($name:ident: $form:ident $description:literal)) => {
+        super::needed(stringify!($name), super::Form::$form, $description)
+    };
+    (@ ($name:ident?: $form:ident $description:literal)) => {
+        super::optional(stringify!($name), super::Form::$form, $description)
+    };
+    (@ $shared:ident) => { $shared };
+}
+
 mod contents;
 mod execution;
 mod workspaces;
@@ -159,8 +186,8 @@ const fn needed(name: &'static str, form: Form, description: &'static str) -> Ar
 }
 
 pub fn all() -> impl Iterator<Item = &'static Tool> {
-    let groups = workspaces::TOOLS.iter().chain(&execution::TOOLS);
-    groups.chain(&contents::TOOLS)
+    let groups = workspaces::TOOLS.iter().chain(execution::TOOLS);
+    groups.chain(contents::TOOLS)
 }
 
 pub fn find(name: &str) -> Option<&'static Tool> {
