@@ -1,7 +1,7 @@
 //! `holm open`: a browser in which localhost is the workspace.
 
 use crate::support::{
-    FirefoxTab, Island, Place, Ran, Repository, Tab, background, eventually, host_port, send,
+    FirefoxTab, Island, Place, Ran, Repository, Tab, background, eventually, host_port,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -74,8 +74,10 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        if let Some(pid) = self.0["pid"].as_i64() {
-            send(pid as i32, Signal::TERM);
+        let pid = self.0["pid"].as_i64().unwrap_or_default() as i32;
+        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+            // A browser that holm has closed is gone.
+            let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
     }
 }
