@@ -20,7 +20,7 @@ pub(crate) enum Moment {
 }
 
 /// Whether a test switches off a defence of the daemon (`HOLM_TEST_WITHOUT=clock`). For those of a
-/// workspace see `holm_linux::wire::Defence`.
+/// workspace see `holm_keeper::wire::Defence`.
 pub fn is_without(defence: &str) -> bool {
     static WITHOUT: OnceLock<String> = OnceLock::new();
     if !cfg!(debug_assertions) {
