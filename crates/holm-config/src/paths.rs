@@ -79,8 +79,8 @@ impl Paths {
         self.run_dir.join("daemon.sock")
     }
 
-    /// Exists from when a daemon was told to stop until the next one serves. A killed daemon leaves
-    /// none.
+    /// A daemon that was told to stop creates this file, and the next daemon removes it. A killed
+    /// daemon does not create it.
     pub fn stopped(&self) -> PathBuf {
         self.run_dir.join("daemon.stopped")
     }

@@ -29,9 +29,9 @@ pub enum Masking {
     /// They come as they are.
     #[default]
     Never,
-    /// A word in place of each.
+    /// Each secret is replaced by a word.
     Words,
-    /// A star in place of each byte: whoever reads it counts.
+    /// Each byte of a secret is replaced by a star, for readers that rely on the length.
     Bytes,
 }
 

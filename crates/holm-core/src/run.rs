@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asker {
-    /// Somebody inside of the workspace, who could take from it what it is given: so it is given no
-    /// secrets.
+    /// A program inside the workspace. It could read the secrets of what it starts, so what it starts
+    /// gets none.
     #[default]
     Guest,
     User,
@@ -28,7 +28,7 @@ pub struct RunOrder {
     pub asker: Asker,
 }
 
-/// How a run is, as whoever holds it says.
+/// The state of a run, as the keeper reports or records it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSeen {
     /// Milliseconds since the epoch.
@@ -58,9 +58,9 @@ pub enum How {
     NotStarted,
     TimedOut,
     Cancelled,
-    /// With the workspace, which somebody stopped.
+    /// The run ended because a user stopped its workspace.
     Stopped,
-    /// With the workspace, which ended otherwise.
+    /// The run ended because its workspace ended in another way.
     Died,
 }
 

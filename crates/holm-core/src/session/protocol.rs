@@ -152,7 +152,7 @@ pub struct Attach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writing {
-    /// If nobody else does.
+    /// Only if no other client writes.
     IfFree,
     Take,
     Never,

@@ -91,7 +91,7 @@ impl KeeperClient {
         self.order_within(op, LONG_PATIENCE).await
     }
 
-    /// These are the services from now on: new ones are started, others ended, changed ones started anew.
+    /// Replaces the services: the keeper starts new ones, ends missing ones and restarts changed ones.
     /// Does not wait for them.
     pub async fn set_services(&self, services: &[Service]) -> Result<(), Fault> {
         let op = Op::SetServices(services.to_vec());
