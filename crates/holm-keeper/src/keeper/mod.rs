@@ -278,8 +278,9 @@ impl Keeper {
         let registry = Arc::clone(&self.registry);
         let init = registry.init();
         let mut leaving = registry.outside().sources();
+        let mut has_own = true;
         let reason = loop {
-            let own = registry.platform().source();
+            let own = has_own.then(|| registry.platform().source()).flatten();
             let mut sources = vec![
                 PollFd::new(&init, PollFlags::IN),
                 PollFd::new(&self.link, PollFlags::IN),
@@ -294,9 +295,14 @@ impl Keeper {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            // A source of the platform may hang up when the last process inside is gone.
-            let mut of_platform = sources[before_own..].iter();
-            let is_due = of_platform.any(|own| own.revents().contains(PollFlags::IN));
+            let of_platform = sources
+                .get(before_own)
+                .map(PollFd::revents)
+                .unwrap_or(PollFlags::empty());
+            let is_due = of_platform.contains(PollFlags::IN);
+            // The platform's source hangs up when the last process inside is gone. Until init is reaped, polling
+            // it again would return at once, again and again.
+            has_own &= is_due || of_platform.is_empty();
             let is_ready = |number: usize| !sources[number].revents().is_empty();
             let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
             let leaves = (5..before_own).any(is_ready);

@@ -28,6 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 fn main() {
@@ -74,7 +75,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         link,
         handed,
         isolation: Isolation::default(),
-        platform: Arc::new(Plain),
+        platform: Arc::new(Plain::default()),
     })
 }
 
@@ -109,7 +110,10 @@ fn unsupported() -> io::Error {
 }
 
 /// Nothing is limited, and the network is the machine's.
-struct Plain;
+#[derive(Default)]
+struct Plain {
+    has_hung_up: AtomicBool,
+}
 
 impl Platform for Plain {
     fn is_frozen(&self) -> bool {
@@ -180,8 +184,11 @@ impl Platform for Plain {
         Err(unsupported())
     }
 
+    /// It hangs up at once. A keeper that polled it again would not sleep any more.
     fn source(&self) -> Option<OwnedFd> {
-        None
+        let again = self.has_hung_up.swap(true, Ordering::Relaxed);
+        assert!(!again, "the keeper polls a source that hung up");
+        Some(io::pipe().unwrap().0.into())
     }
 
     fn attend(&self) {}
