@@ -61,12 +61,21 @@ fn every_route_that_changes_something_leaves_a_record() {
         .collect();
     let replies = ask_inside(&island, "a", &guests);
     for (actor, statuses) in [("user ", by_person), ("token ", by_token)] {
+        let mut recorded = Vec::new();
         for (route, status) in changing.iter().zip(statuses) {
-            let found = entry(&island, &["--actor", actor], |entry| {
+            let is_wanted = |entry: &Value| {
                 entry["route"] == route.path
                     && entry["method"] == route.method
                     && entry["status"] == status
-            });
+            };
+            // Most entries are there when the first one is looked for.
+            let found = match recorded.iter().find(|entry| is_wanted(entry)) {
+                Some(entry) => Value::clone(entry),
+                None => entry(&island, &["--actor", actor], is_wanted),
+            };
+            if recorded.is_empty() {
+                recorded = audit(&island, &["--actor", actor, "--limit", "5000"]);
+            }
             let is_about = route.path.contains("{id}") && !route.path.starts_with("/projects");
             let workspace = is_about.then_some(NOBODY);
             assert_eq!(found["workspace"], json!(workspace), "{found}");
@@ -80,11 +89,14 @@ fn every_route_that_changes_something_leaves_a_record() {
         ("nobody".to_owned(), changing.len()),
         (format!("workspace {own}"), replies.len()),
     ] {
-        eventually("every refusal is counted", || {
+        let mut counted = 0;
+        let is_counted = || {
             let found = audit(&island, &["--actor", &actor, "--limit", "5000"]);
-            let counts = found.iter().map(|entry| entry["count"].as_u64().unwrap());
-            counts.sum::<u64>() == asked as u64
-        });
+            counted = found.iter().map(|it| it["count"].as_u64().unwrap()).sum();
+            counted >= asked as u64
+        };
+        eventually("every refusal is counted", is_counted);
+        assert_eq!(counted, asked as u64, "{actor}");
     }
 }
 
