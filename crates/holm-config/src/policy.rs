@@ -10,7 +10,7 @@ use super::policy_shape::POLICY_TOML;
 use super::project::limits;
 use super::shape;
 use holm_core::config::{Destination, DriverName, Name, ProtectedPath, Scope, Word};
-use holm_core::fitness::{Check, Status};
+use holm_core::fitness::Check;
 use holm_core::policy::{Breach, MachinePolicy, Permission, SourceKind};
 use holm_core::{Code, Fault};
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat};
@@ -87,18 +87,12 @@ impl PolicyFile {
     /// The check of `holm doctor`.
     pub fn check(&self) -> Check {
         let path = self.path.display();
-        let (status, detail, fix) = match self.load() {
-            Ok(None) => (Status::Ok, format!("there is none ({path})"), None),
-            Ok(Some(_)) => (Status::Ok, format!("{path} is in force"), None),
-            Err(fault) => (Status::Missing, fault.message, Some(fault.hint)),
+        let (detail, fix) = match self.load() {
+            Ok(None) => (format!("there is none ({path})"), None),
+            Ok(Some(_)) => (format!("{path} is in force"), None),
+            Err(fault) => (fault.message, Some(fault.hint)),
         };
-        Check {
-            name: "policy",
-            status,
-            detail,
-            fix,
-            required: true,
-        }
+        Check::required("policy", detail, fix)
     }
 
     fn open(&self) -> Result<Option<File>, Fault> {

@@ -1,100 +1,67 @@
 //! Every key of the machine's `policy.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, TEXT};
-use super::shape::{Key, Shape};
+use super::shape::{Shape, table};
 
-pub const POLICY_TOML: Shape = Shape::table(&[
-    Key::optional("egress", "The widest allowed egress.", EGRESS),
-    Key::optional("limits", "The maximum limits of one workspace.", LIMITS),
-    Key::optional(
-        "island",
-        "Exceptions from the isolation of workspaces.",
-        ISLAND,
-    ),
-    Key::optional("host", "Access to this machine.", HOST),
-    Key::optional("secrets", "The allowed sources of secrets.", SECRETS),
-    Key::optional("agents", "The allowed agents.", AGENTS),
-    Key::optional("trust", "Who may approve a repository's requests.", TRUST),
-]);
+pub const POLICY_TOML: Shape = table! {
+    /// The widest allowed egress.
+    egress: optional EGRESS,
+    /// The maximum limits of one workspace.
+    limits: optional LIMITS,
+    /// Exceptions from the isolation of workspaces.
+    island: optional ISLAND,
+    /// Access to this machine.
+    host: optional HOST,
+    /// The allowed sources of secrets.
+    secrets: optional SECRETS,
+    /// The allowed agents.
+    agents: optional AGENTS,
+    /// Who may approve a repository's requests.
+    trust: optional TRUST,
+};
 
-const EGRESS: Shape = Shape::table(&[
-    Key::optional(
-        "mode",
-        "The widest mode: `open`, `allow` or `none`.",
-        Shape::Choice(&["open", "allow", "none"]),
-    ),
-    Key::optional(
-        "allow",
-        "The entries that `allow` of a project or a user may contain; default: any.",
-        DESTINATIONS,
-    ),
-]);
+const EGRESS: Shape = table! {
+    /// The widest mode: `open`, `allow` or `none`.
+    mode: optional Shape::Choice(&["open", "allow", "none"]),
+    /// The entries that `allow` of a project or a user may contain; default: any.
+    allow: optional DESTINATIONS,
+};
 
-const ISLAND: Shape = Shape::table(&[
-    Key::optional(
-        "nested",
-        "`false`: no workspace may use `nested`.",
-        Shape::Flag,
-    ),
-    Key::optional(
-        "isolation",
-        "`workspace`: no workspace may see siblings' trees.",
-        Shape::Choice(&["workspace", "project"]),
-    ),
-    Key::optional(
-        "drivers",
-        "The allowed drivers.",
-        Shape::list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
-    ),
-    Key::optional(
-        "allow_degraded",
-        "The parts that `--allow-degraded` may name; `[]`: none.",
-        Shape::list(&TEXT),
-    ),
-    Key::optional(
-        "protected_paths",
-        "Read-only in every workspace, besides the project's own paths.",
-        Shape::list(&PROTECTED),
-    ),
-]);
+const ISLAND: Shape = table! {
+    /// `false`: no workspace may use `nested`.
+    nested: optional Shape::Flag,
+    /// `workspace`: no workspace may see siblings' trees.
+    isolation: optional Shape::Choice(&["workspace", "project"]),
+    /// The allowed drivers.
+    drivers: optional Shape::list(&Shape::Choice(&["linux", "docker", "kubernetes"])),
+    /// The parts that `--allow-degraded` may name; `[]`: none.
+    allow_degraded: optional Shape::list(&TEXT),
+    /// Read-only in every workspace, besides the project's own paths.
+    protected_paths: optional Shape::list(&PROTECTED),
+};
 
-const HOST: Shape = Shape::table(&[
-    Key::optional(
-        "include",
-        "`false`: no ignored files are copied, not even by `--include`.",
-        Shape::Flag,
-    ),
-    Key::optional(
-        "shared",
-        "`false`: no `[shared]` services of this machine.",
-        Shape::Flag,
-    ),
-    Key::optional(
-        "caches",
-        "`false`: no caches outside of the project.",
-        Shape::Flag,
-    ),
-    Key::optional(
-        "canonical_ports",
-        "`false`: no `holm checkout`.",
-        Shape::Flag,
-    ),
-]);
+const HOST: Shape = table! {
+    /// `false`: no ignored files are copied, not even by `--include`.
+    include: optional Shape::Flag,
+    /// `false`: no `[shared]` services of this machine.
+    shared: optional Shape::Flag,
+    /// `false`: no caches outside of the project.
+    caches: optional Shape::Flag,
+    /// `false`: no `holm checkout`.
+    canonical_ports: optional Shape::Flag,
+};
 
-const SECRETS: Shape = Shape::table(&[Key::optional(
-    "sources",
-    "The allowed sources; `[]`: none.",
-    Shape::list(&Shape::Choice(&["env", "file", "command", "stored"])),
-)]);
+const SECRETS: Shape = table! {
+    /// The allowed sources; `[]`: none.
+    sources: optional Shape::list(&Shape::Choice(&["env", "file", "command", "stored"])),
+};
 
-const AGENTS: Shape = Shape::table(&[Key::optional(
-    "allow",
-    "The agents that runs and sessions may name.",
-    Shape::list(&NAME),
-)]);
+const AGENTS: Shape = table! {
+    /// The agents that runs and sessions may name.
+    allow: optional Shape::list(&NAME),
+};
 
-const TRUST: Shape = Shape::table(&[Key::optional(
-    "by_token",
-    "`false`: only a person at the command line may approve, no program with a token.",
-    Shape::Flag,
-)]);
+const TRUST: Shape = table! {
+    /// `false`: only a person at the command line may approve, no program with a token.
+    by_token: optional Shape::Flag,
+};

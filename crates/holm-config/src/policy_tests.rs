@@ -1,6 +1,7 @@
 //! Tests of the policy file: its content, its owner, and that nothing else is accepted as one.
 
 use super::*;
+use holm_core::fitness::Status;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 const WHOLE: &str = "\

@@ -93,6 +93,27 @@ pub enum Form {
     Destination,
 }
 
+/// The shape of a table: after `one_of`, keys of which exactly one must be present; then one row for
+/// each key, with its doc comment as its description, its name, whether it must be there, and its shape.
+macro_rules! table {
+    (
+        $(one_of $one_of:tt;)?
+        $($(#[doc = $doc:literal])+ $name:ident: $need:ident $shape:expr,)+
+    ) => {
+        $crate::shape::Shape::Table($crate::shape::Table {
+            keys: &[$($crate::shape::Key::$need(
+                stringify!($name),
+                concat!($($doc),+).trim_ascii_start(),
+                $shape,
+            )),+],
+            one_of: table!(@one_of $($one_of)?),
+        })
+    };
+    (@one_of) => { &[] };
+    (@one_of $one_of:tt) => { &$one_of };
+}
+pub(crate) use table;
+
 /// Reports everything about `node` that does not fit this shape. `at` names the place for people.
 pub fn check(shape: &Shape, node: &Node<'_>, at: &str, findings: &mut Findings) {
     match shape {
@@ -335,11 +356,6 @@ impl Shape {
     /// Any number of items, also none.
     pub const fn list(item: &'static Shape) -> Self {
         Shape::List { item, least: 0 }
-    }
-
-    /// Optional and required keys, and no others.
-    pub const fn table(keys: &'static [Key]) -> Self {
-        Shape::Table(Table { keys, one_of: &[] })
     }
 
     /// Whether a value has the right type.

@@ -22,11 +22,10 @@ mod source;
 mod write;
 
 pub use document::Document;
-pub use proposal::{Port, Proposal, Ready, Service, Sign, Step, Suggestion, Volume};
+pub use proposal::{Proposal, Service, Sign, Step};
 
-use compose::Composed;
 use directory::Directory;
-use proposal::{Part, Program};
+use proposal::Part;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was read of a checkout.
@@ -155,54 +154,35 @@ pub fn propose(found: &Found) -> Proposal {
     let root = Directory::root(found);
     let mut proposal = Proposal::default();
     let mut parts = parts_of(root);
+    let below = root.directories().take(MOST_DIRECTORIES);
     if parts.is_empty() {
-        let below = root.directories().take(MOST_DIRECTORIES);
-        parts = below.flat_map(|directory| parts_of(directory)).collect();
+        parts = below.flat_map(parts_of).collect();
     } else {
-        let below = root.directories().take(MOST_DIRECTORIES);
         proposal.remarks.extend(below.filter_map(named));
     }
-    let procfile = procfile::read(root);
-    let composed = COMPOSE
-        .iter()
-        .find_map(|name| Some(compose::read(name, root.document(name)?)))
-        .unwrap_or_default();
-
     for part in &mut parts {
-        proposal.looks_like.push(part.sign.clone());
-        proposal.setup.append(&mut part.setup);
-        proposal.setup_inputs.append(&mut part.setup_inputs);
-        proposal.remarks.append(&mut part.remarks);
+        proposal.take(part);
     }
-    let mut programs: Vec<Program> = Vec::new();
-    match procfile {
-        Some(mut part) => {
-            let left_aside = parts.iter().flat_map(|part| &part.programs);
-            proposal.remarks.extend(left_aside.map(|program| {
-                let file = &part.sign.file;
-                format!("`{}` was left aside: {file} says what runs", program.run)
-            }));
-            proposal.looks_like.push(part.sign);
-            proposal.remarks.append(&mut part.remarks);
-            programs.append(&mut part.programs);
-            proposal.suggestions.append(&mut part.suggestions);
-        }
-        None => {
-            for mut part in parts {
-                // The first program is the project's own; the others are named after their
-                // framework.
-                let is_beside = !programs.is_empty();
-                let beside = part
-                    .programs
-                    .iter_mut()
-                    .filter(|it| is_beside && it.name == "web");
-                beside.for_each(|it| it.name = part.sign.kind.to_owned());
-                programs.append(&mut part.programs);
-                proposal.suggestions.append(&mut part.suggestions);
-            }
-        }
+    if let Some(mut procfile) = procfile::read(root) {
+        let left_aside = parts.iter().flat_map(|part| &part.programs);
+        proposal.remarks.extend(left_aside.map(|program| {
+            let file = &procfile.sign.file;
+            format!("`{}` was left aside: {file} says what runs", program.run)
+        }));
+        proposal.take(&mut procfile);
+        parts = vec![procfile];
     }
-    take_over(&mut proposal, programs, composed);
+    let mut programs: Vec<Service> = Vec::new();
+    for mut part in parts {
+        // The first program is the project's own; the others are named after their framework.
+        let is_beside = !programs.is_empty();
+        let own = part.programs.iter_mut();
+        own.filter(|it| is_beside && it.name == "web")
+            .for_each(|it| it.name = part.sign.kind.to_owned());
+        programs.append(&mut part.programs);
+        proposal.suggestions.append(&mut part.suggestions);
+    }
+    add_services(&mut proposal, programs, root);
     environment::settings(found, &mut proposal);
     unusable(found, &mut proposal);
     proposal
@@ -230,35 +210,28 @@ fn named(directory: Directory<'_>) -> Option<String> {
 }
 
 /// Adds the services; databases of a compose file come first, because others wait for them.
-fn take_over(proposal: &mut Proposal, programs: Vec<Program>, composed: Composed) {
-    let Composed {
-        sign,
-        databases,
-        rest,
-        built_depends_on,
-        remarks,
-    } = composed;
-    let file = sign.as_ref().map(|sign| sign.file.clone());
-    proposal.looks_like.extend(sign);
-    proposal.remarks.extend(remarks);
-    for database in databases {
-        proposal.add_database(database);
-    }
-    // Only when it is certain which of our services the built one is.
-    let depends_on = match (programs.as_slice(), built_depends_on.as_slice()) {
-        ([_], [only]) => only.clone(),
-        _ => Vec::new(),
-    };
-    for mut program in programs {
-        if let (Some(file), false) = (&file, depends_on.is_empty()) {
-            program.depends_on.extend(depends_on.iter().cloned());
-            program.reason += &format!("; {file} says what it waits for");
+fn add_services(proposal: &mut Proposal, mut programs: Vec<Service>, root: Directory<'_>) {
+    let mut files = COMPOSE.iter();
+    let composed = files.find_map(|name| Some(compose::read(name, root.document(name)?)));
+    let mut rest = Vec::new();
+    if let Some(mut composed) = composed {
+        proposal.take(&mut composed.part);
+        for database in composed.part.programs {
+            proposal.add_database(database);
         }
+        // Only when it is certain which of our services the built one is.
+        if let ([program], [depends_on]) = (&mut programs[..], &composed.built_depends_on[..])
+            && !depends_on.is_empty()
+        {
+            program.depends_on.extend(depends_on.iter().cloned());
+            program.reason += &format!("; {} says what it waits for", composed.part.sign.file);
+        }
+        rest = composed.part.suggestions;
+    }
+    for program in programs {
         proposal.add_program(program);
     }
-    for suggestion in rest {
-        proposal.suggestions.push(suggestion);
-    }
+    proposal.suggestions.append(&mut rest);
     proposal.settle();
 }
 

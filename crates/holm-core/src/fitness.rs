@@ -20,6 +20,32 @@ pub enum Status {
     Missing,
 }
 
+// === impl Check ===
+
+impl Check {
+    /// Something that every workspace needs; `fix` says how to get it when it is not there.
+    pub fn required(name: &'static str, detail: String, fix: Option<String>) -> Self {
+        Self {
+            name,
+            status: fix.as_ref().map_or(Status::Ok, |_| Status::Missing),
+            detail,
+            fix,
+            required: true,
+        }
+    }
+
+    /// As [`Self::required`], for something that workspaces can do without.
+    pub fn optional(name: &'static str, detail: String, fix: Option<String>) -> Self {
+        Self {
+            name,
+            status: fix.as_ref().map_or(Status::Ok, |_| Status::Warning),
+            detail,
+            fix,
+            required: false,
+        }
+    }
+}
+
 // === impl Status ===
 
 impl Status {

@@ -1,7 +1,6 @@
 //! Labels and project names, which people read and type. Never a key.
 
 use crate::id::has_id_shape;
-use std::fmt;
 
 /// A workspace's display name. Unique among a project's live workspaces; it may change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,6 +9,8 @@ pub struct Label(String);
 /// A project's display name: the rules of a label, at most 20 characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProjectName(String);
+
+crate::checked_text!(Label, ProjectName);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLabel {
@@ -39,10 +40,6 @@ impl Label {
         check(text, MAX_LABEL).map(|()| Self(text.to_owned()))
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// This label with a number appended (`fix-login-2`), shortened if necessary.
     pub fn numbered(&self, number: usize) -> Self {
         Self(numbered(&self.0, number, MAX_LABEL))
@@ -65,12 +62,6 @@ impl Label {
         let first = FIRST[(seed % 32) as usize];
         let second = SECOND[(seed / 32 % 32) as usize];
         Self(format!("{first}-{second}"))
-    }
-}
-
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -101,16 +92,6 @@ impl ProjectName {
     /// This name with a number appended (`shop-2`), shortened if necessary.
     pub fn numbered(&self, number: usize) -> Self {
         Self(numbered(&self.0, number, MAX_PROJECT_NAME))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ProjectName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

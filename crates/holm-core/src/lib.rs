@@ -5,6 +5,24 @@
 //! be decided (may this label be used, which workspace was meant, what has to happen next) is
 //! decided in this crate, so that it can be tested as data.
 
+/// How checked texts, tuple structs of one `String`, are read and printed.
+macro_rules! checked_text {
+    ($($type:ident),+) => {$(
+        impl $type {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+use checked_text;
+
 pub mod admission;
 pub mod agents;
 pub mod clock;

@@ -78,123 +78,36 @@ mod tests {
                 assert_eq!((word, reason.as_deref()), expect);
             }
         };
+        let known = |desired, keeper, files, last_run, expect| {
+            check(desired, Acknowledged, keeper, files, last_run, expect);
+        };
         let (gone, up, broken) = (Keeper::Absent, Keeper::Running, Keeper::Broken);
         let (none, half, whole) = (Files::Absent, Files::Partial, Files::Complete);
         let fails = |reason| (State::Failed, Some(reason));
+        let (running, stopped) = ((State::Running, None), (State::Stopped, None));
+        let removed = (State::Removed, None);
 
         check(Running, Pending, gone, none, None, (State::Creating, None));
         check(Running, Pending, up, whole, None, (State::Creating, None));
-        check(
-            Running,
-            Acknowledged,
-            up,
-            whole,
-            None,
-            (State::Running, None),
-        );
-        check(
-            Stopped,
-            Acknowledged,
-            up,
-            whole,
-            None,
-            (State::Running, None),
-        );
-        check(
-            Stopped,
-            Acknowledged,
-            gone,
-            whole,
-            None,
-            (State::Stopped, None),
-        );
-        check(
-            Stopped,
-            Acknowledged,
-            gone,
-            whole,
-            Some(&killed),
-            (State::Stopped, None),
-        );
-        check(
-            Stopped,
-            Acknowledged,
-            gone,
-            whole,
-            Some(&Ended::Reboot),
-            (State::Stopped, None),
-        );
+        known(Running, up, whole, None, running);
+        known(Stopped, up, whole, None, running);
+        known(Stopped, gone, whole, None, stopped);
+        known(Stopped, gone, whole, Some(&killed), stopped);
+        known(Stopped, gone, whole, Some(&Ended::Reboot), stopped);
         let full = (State::Stopped, Some("disk_limit"));
-        check(
-            Running,
-            Acknowledged,
-            gone,
-            whole,
-            Some(&Ended::DiskLimit),
-            full,
-        );
-        check(
-            Running,
-            Acknowledged,
-            broken,
-            whole,
-            Some(&Ended::DiskLimit),
-            full,
-        );
+        known(Running, gone, whole, Some(&Ended::DiskLimit), full);
+        known(Running, broken, whole, Some(&Ended::DiskLimit), full);
         let after_reboot = (State::Stopped, Some("reboot"));
-        check(
-            Running,
-            Acknowledged,
-            gone,
-            whole,
-            Some(&Ended::Reboot),
-            after_reboot,
-        );
-        check(
-            Running,
-            Acknowledged,
-            gone,
-            whole,
-            Some(&killed),
-            fails("killed"),
-        );
-        check(
-            Running,
-            Acknowledged,
-            gone,
-            whole,
-            None,
-            fails("its processes are gone"),
-        );
-        check(
-            Running,
-            Acknowledged,
-            broken,
-            whole,
-            Some(&killed),
-            fails("killed"),
-        );
+        known(Running, gone, whole, Some(&Ended::Reboot), after_reboot);
+        known(Running, gone, whole, Some(&killed), fails("killed"));
+        known(Running, gone, whole, None, fails("its processes are gone"));
+        known(Running, broken, whole, Some(&killed), fails("killed"));
         let mute = "its processes do not answer";
-        check(Running, Acknowledged, broken, whole, None, fails(mute));
-        check(
-            Stopped,
-            Acknowledged,
-            broken,
-            whole,
-            Some(&Ended::Reboot),
-            fails(mute),
-        );
-        check(
-            Stopped,
-            Acknowledged,
-            gone,
-            none,
-            None,
-            fails("its files are missing"),
-        );
-        check(
+        known(Running, broken, whole, None, fails(mute));
+        known(Stopped, broken, whole, Some(&Ended::Reboot), fails(mute));
+        known(Stopped, gone, none, None, fails("its files are missing"));
+        known(
             Running,
-            Acknowledged,
             gone,
             half,
             Some(&Ended::Reboot),
@@ -202,30 +115,9 @@ mod tests {
         );
         let aside = Files::SetAside;
         let left = "its files are still in the trash";
-        check(Stopped, Acknowledged, gone, aside, None, fails(left));
-        check(
-            Removed,
-            Acknowledged,
-            gone,
-            aside,
-            None,
-            (State::Removed, None),
-        );
-        check(
-            Removed,
-            Acknowledged,
-            gone,
-            none,
-            None,
-            (State::Removed, None),
-        );
-        check(
-            Removed,
-            Acknowledged,
-            up,
-            whole,
-            None,
-            (State::Removed, None),
-        );
+        known(Stopped, gone, aside, None, fails(left));
+        known(Removed, gone, aside, None, removed);
+        known(Removed, gone, none, None, removed);
+        known(Removed, up, whole, None, removed);
     }
 }

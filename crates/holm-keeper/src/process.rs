@@ -1,11 +1,13 @@
 //! Reads `/proc` of one process: whether it is the expected one, and whether it can run. The driver
-//! checks keepers, keepers check init.
+//! checks keepers, keepers check init. Also reaps children, for the processes inside that have some.
 
 use crate::wire::Incarnation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 /// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
@@ -24,6 +26,33 @@ pub enum Standstill {
     Hanging,
     /// It was killed or exits; in a moment it is gone.
     Ending,
+}
+
+/// Whether the calling process still has children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Children {
+    None,
+    Some,
+}
+
+/// Reaps every child that ended, orphans too. `report` gets its pid and its exit code as in a shell.
+pub fn reap(mut report: impl FnMut(i32, u8) -> io::Result<()>) -> io::Result<Children> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                let code = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => code as u8,
+                    (None, Some(signal)) => 128u8.saturating_add(signal as u8),
+                    (None, None) => 255,
+                };
+                report(pid.as_raw_nonzero().get(), code)?;
+            }
+            Ok(None) => return Ok(Children::Some),
+            Err(Errno::CHILD) => return Ok(Children::None),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 struct Stat {

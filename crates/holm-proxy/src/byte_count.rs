@@ -3,12 +3,9 @@
 //! secrets. The reader of the counts decides which direction counts as inward.
 
 use crate::stream::Stream;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use crate::watched::{Watch, Watched};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// Bytes read from and written to connections.
@@ -18,10 +15,7 @@ pub struct Counts {
     written: AtomicU64,
 }
 
-pub struct CountedStream {
-    stream: Stream,
-    counts: Arc<Counts>,
-}
+pub type CountedStream = Watched<Arc<Counts>, Stream>;
 
 // === impl Counts ===
 
@@ -39,8 +33,10 @@ impl Counts {
 
 impl CountedStream {
     pub fn new(stream: impl Into<Stream>, counts: Arc<Counts>) -> Self {
-        let stream = stream.into();
-        Self { stream, counts }
+        Self {
+            stream: stream.into(),
+            watch: counts,
+        }
     }
 
     /// The TCP connection, where it is one.
@@ -49,54 +45,12 @@ impl CountedStream {
     }
 }
 
-impl AsyncRead for CountedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = buffer.filled().len() - before;
-        self.counts.read.fetch_add(read as u64, Ordering::Relaxed);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for CountedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
-        self.counts
-            .written
-            .fetch_add(written as u64, Ordering::Relaxed);
-        Poll::Ready(Ok(written))
+impl Watch for Arc<Counts> {
+    fn read(&mut self, bytes: usize) {
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, pieces))?;
-        self.counts
-            .written
-            .fetch_add(written as u64, Ordering::Relaxed);
-        Poll::Ready(Ok(written))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn written(&mut self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }

@@ -157,7 +157,7 @@ async fn relay<I: Inside>(client: TcpStream, target: Target, inside: I, traffic:
     if copied.is_err() {
         // One side was reset, so reset the other one too: an orderly end would claim that all data
         // arrived.
-        reset(client.get_ref());
+        reset(&client.stream);
         if let Some(server) = server.tcp() {
             reset(server);
         }

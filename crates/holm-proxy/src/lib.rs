@@ -15,6 +15,7 @@ pub mod stream;
 pub mod table;
 pub mod traffic;
 pub mod visit;
+mod watched;
 
 pub use forward::{Forward, Target};
 pub use stream::Stream;

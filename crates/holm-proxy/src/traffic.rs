@@ -1,14 +1,11 @@
 //! Counts connections and traffic per workspace: it limits connections and reports which workspaces
 //! are in use.
 
+use crate::watched::{Watch, Watched};
 use holm_core::WorkspaceId;
 use std::collections::HashMap;
-use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Connections from outside per workspace. Each takes two descriptors of the daemon.
 const MOST_CONNECTIONS: usize = 512;
@@ -30,21 +27,7 @@ struct Line {
 pub struct Connection(Arc<Line>);
 
 /// A stream whose bytes count as traffic.
-pub struct TrafficStream<S> {
-    stream: S,
-    connection: Connection,
-}
-
-/// Reads; the flag says whether bytes arrived.
-pub(crate) fn poll_read_reporting(
-    stream: &mut (impl AsyncRead + Unpin),
-    context: &mut Context<'_>,
-    buffer: &mut ReadBuf<'_>,
-) -> (Poll<io::Result<()>>, bool) {
-    let before = buffer.filled().len();
-    let polled = Pin::new(stream).poll_read(context, buffer);
-    (polled, buffer.filled().len() > before)
-}
+pub type TrafficStream<S> = Watched<Connection, S>;
 
 // === impl Traffic ===
 
@@ -95,9 +78,9 @@ impl Traffic {
 
 impl Connection {
     pub fn counting<S>(self, stream: S) -> TrafficStream<S> {
-        TrafficStream {
+        Watched {
             stream,
-            connection: self,
+            watch: self,
         }
     }
 
@@ -114,47 +97,15 @@ impl Drop for Connection {
     }
 }
 
-// === impl TrafficStream ===
-
-impl<S> TrafficStream<S> {
-    pub fn get_ref(&self) -> &S {
-        &self.stream
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for TrafficStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (polled, received) = poll_read_reporting(&mut self.stream, context, buffer);
-        if received {
-            self.connection.note();
+impl Watch for Connection {
+    fn read(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.note();
         }
-        polled
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for TrafficStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if polled.is_ready() {
-            self.connection.note();
-        }
-        polled
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn written(&mut self, _: usize) {
+        self.note();
     }
 }
 

@@ -8,6 +8,7 @@ use super::caller::Caller;
 use super::compose::Composed;
 use super::errands::Errand;
 use super::failure::{Body, Failure, ProjectKey, bad_request, workspace_id};
+use super::jsonl::{OFTEN, line, response};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
 use super::secrets::Values;
@@ -17,8 +18,7 @@ use super::{App, failure};
 use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
@@ -29,13 +29,8 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
-
-/// The interval of progress messages.
-const OFTEN: Duration = Duration::from_millis(100);
 
 /// Resolves to the last line of the response.
 type Creation = Pin<Box<dyn Future<Output = Result<Bytes, Fault>> + Send>>;
@@ -80,20 +75,13 @@ struct Telling {
     told: Option<Instant>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(create))
+operations! {
+    /// Makes a workspace of what the client has sent and starts it. A client that disconnects before
+    /// the end cancels it.
+    post "/projects/{id}/workspaces" "project_workspace" create
+        of (ProjectKey, IdempotencyKey) sends CreateWorkspace streams CreateEvent until "workspace";
 }
 
-/// Makes a workspace of what the client has sent and starts it. A client that disconnects before
-/// the end cancels it.
-#[utoipa::path(
-    post,
-    path = "/projects/{id}/workspaces",
-    operation_id = "project_workspace",
-    params(ProjectKey, IdempotencyKey),
-    request_body = CreateWorkspace,
-    responses((status = 200, description = "how far it is; the last line is `workspace` or `error`", content_type = "application/jsonl", body = CreateEvent))
-)]
 async fn create(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -110,13 +98,13 @@ async fn create(
             None => Right::Plain,
         },
         Some(Once::New(turn)) => Right::Key(turn),
-        Some(Once::Answered(answer)) => return Ok(lines(HttpBody::from(answer))),
+        Some(Once::Answered(answer)) => return Ok(response(HttpBody::from(answer))),
         Some(Once::Begun { subject, turn }) => {
             let (id, right) = (workspace_id(&subject)?, Right::Key(turn));
             if let Some(found) = app.engine.born(&id).await? {
                 let workspace = told(&app, Created::New(found), Vec::new(), asked).await;
                 let last = right.finished(&app, workspace).await;
-                return Ok(lines(HttpBody::from(last)));
+                return Ok(response(HttpBody::from(last)));
             }
             right
         }
@@ -163,7 +151,7 @@ async fn begin(app: Arc<App>, wish: Wish, asking: Asking) -> Result<Response, Fa
         app.audit_creation(&asking.request, &Ok(Created::Existing(found.clone())));
         let workspace = existing(&app, found, given, asking.asked).await?;
         let last = asking.right.finished(&app, workspace).await;
-        return Ok(lines(HttpBody::from(last)));
+        return Ok(response(HttpBody::from(last)));
     }
     let Composed {
         spec,
@@ -249,7 +237,7 @@ fn lead(app: Arc<App>, new: NewWorkspace, kept: Kept, asking: Asking) -> Respons
         let line = telling.next().await?;
         Some((Ok::<_, Infallible>(line), telling))
     });
-    lines(HttpBody::from_stream(events))
+    response(HttpBody::from_stream(events))
 }
 
 // === impl App ===
@@ -390,14 +378,4 @@ pub async fn told(app: &App, created: Created, notes: Vec<String>, asked: Instan
         notes: if is_new { notes } else { Vec::new() },
         ..workspace
     }
-}
-
-fn line(event: &CreateEvent) -> Bytes {
-    let mut json = serde_json::to_vec(event).unwrap_or_default();
-    json.push(b'\n');
-    Bytes::from(json)
-}
-
-fn lines(body: HttpBody) -> Response {
-    ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::daemon::{Doctor, Status, Stop};
 use holm_core::Fault;
-use holm_core::fitness::{self, Check};
+use holm_core::fitness::Check;
 use holm_core::plan::State as Condition;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -88,18 +88,10 @@ impl App {
 
     fn check_of_clock(&self) -> Check {
         let doubt = self.engine.clock().look().doubt();
-        Check {
-            name: "clock",
-            status: match doubt {
-                Some(_) => fitness::Status::Warning,
-                None => fitness::Status::Ok,
-            },
-            fix: doubt
-                .as_ref()
-                .map(|_| "set the clock right; if it is right, type `holm gc`".to_owned()),
-            detail: doubt.unwrap_or_else(|| "it agrees with the time since the boot".to_owned()),
-            required: false,
-        }
+        let fix = "set the clock right; if it is right, type `holm gc`";
+        let fix = doubt.as_ref().map(|_| fix.to_owned());
+        let detail = doubt.unwrap_or_else(|| "it agrees with the time since the boot".to_owned());
+        Check::optional("clock", detail, fix)
     }
 
     /// Stops every running workspace concurrently, and ends leftovers of failed ones. Fails if one

@@ -1,12 +1,11 @@
 //! `GET /workspaces/{id}/egress`: the keeper's egress record; with `follow`, line by line as it is
 //! written.
 
-use super::App;
 use super::failure::{Failure, Parameters, WorkspaceKey};
+use super::{App, jsonl};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -78,6 +77,5 @@ async fn egress(
         let piece = io::Result::Ok(Bytes::from(ready));
         Some((piece, (keeper, place, Vec::new())))
     });
-    let body = HttpBody::from_stream(lines);
-    Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
+    Ok(jsonl::response(HttpBody::from_stream(lines)))
 }

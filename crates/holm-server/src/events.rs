@@ -6,13 +6,13 @@
 
 use super::caller::Caller;
 use super::failure::{Failure, Parameters, bad_request, workspace_id};
-use super::{App, view};
+use super::{App, jsonl, view};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream};
 use holm_api::event::{CURSOR, Event, Missed};
@@ -114,8 +114,7 @@ async fn events(
                     .collect::<String>();
                 Some((Ok::<_, Infallible>(Bytes::from(text)), Some(reading)))
             });
-            let kind = [(header::CONTENT_TYPE, "application/jsonl")];
-            (kind, HttpBody::from_stream(lines)).into_response()
+            jsonl::response(HttpBody::from_stream(lines))
         }
     };
     response.headers_mut().insert(CURSOR, cursor);

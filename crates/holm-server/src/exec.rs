@@ -23,8 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 type Sink = SplitSink<WebSocket, Message>;
 
@@ -43,19 +41,13 @@ enum First {
     Resume(Received),
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(exec))
+operations! {
+    /// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload
+    /// (0: JSON of `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
+    get "/workspaces/{id}/exec" "workspace_exec" exec
+        of (WorkspaceKey, Named) opens WebSocket;
 }
 
-/// Runs a command inside: a WebSocket of binary messages, each one byte of channel and a payload
-/// (0: JSON of `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/exec",
-    operation_id = "workspace_exec",
-    params(WorkspaceKey, Named),
-    responses((status = 101, description = "a WebSocket"))
-)]
 async fn exec(
     State(app): State<Arc<App>>,
     caller: Caller,

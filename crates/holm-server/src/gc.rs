@@ -1,14 +1,12 @@
 //! `POST /gc`: garbage collection, with progress line by line. It runs to its end even when the
 //! client disconnects.
 
-use super::App;
 use super::caller::Caller;
 use super::failure::{self, Body, Failure};
+use super::{App, jsonl};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::response::Response;
 use futures_util::stream;
 use holm_api::disk::{Collected, Gc, GcEvent, Removed};
 use holm_core::trash::Extent;
@@ -18,21 +16,12 @@ use holm_engine::{Collect, Progress};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(gc))
+operations! {
+    /// Deletes what may go.
+    post "/gc" "gc" gc sends Gc streams GcEvent until "done";
 }
 
-/// Deletes what may go.
-#[utoipa::path(
-    post,
-    path = "/gc",
-    operation_id = "gc",
-    request_body = Gc,
-    responses((status = 200, description = "how far it is; the last line is `done` or `error`", content_type = "application/jsonl", body = GcEvent))
-)]
 async fn gc(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -59,16 +48,15 @@ async fn gc(
             biased;
             Some(ProgressEvent { step, done, total }) = heard.recv() => {
                 let event = GcEvent::Progress { step, done, total };
-                Some((line(&event), Some((heard, told))))
+                Some((Ok::<_, Infallible>(jsonl::line(&event)), Some((heard, told))))
             }
             collected = told.recv() => {
                 let (collected, note) = collected?;
-                Some((line(&last(collected, note)), None))
+                Some((Ok(jsonl::line(&last(collected, note))), None))
             }
         }
     });
-    let body = HttpBody::from_stream(events);
-    Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
+    Ok(jsonl::response(HttpBody::from_stream(events)))
 }
 
 /// A person who requests a collection confirms the clock; a program cannot know. Returns a note if
@@ -116,10 +104,4 @@ fn view(collected: holm_engine::Collected) -> Collected {
         failed: failed.map(|fault| failure::told(fault).error).collect(),
         notes: Vec::new(),
     }
-}
-
-fn line(event: &GcEvent) -> Result<Bytes, Infallible> {
-    let mut json = serde_json::to_vec(event).unwrap_or_default();
-    json.push(b'\n');
-    Ok(Bytes::from(json))
 }

@@ -34,6 +34,7 @@ pub mod headless;
 mod health;
 pub mod helper;
 mod housekeeping;
+mod jsonl;
 mod keyed;
 mod layers;
 mod listen;

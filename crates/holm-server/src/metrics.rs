@@ -33,12 +33,12 @@ use utoipa_axum::routes;
 /// All metrics of this daemon.
 pub struct Metrics {
     registry: Registry,
-    workspaces: Family<ByState, Gauge>,
-    creations: Family<ByResult, Counter>,
+    workspaces: Family<Word, Gauge>,
+    creations: Family<Word, Counter>,
     creation_time: Histogram,
-    gateway_bytes: Family<ByDirection, Counter>,
-    gateway_decisions: Family<ByDecision, Counter>,
-    front_requests: Family<ByStatus, Counter>,
+    gateway_bytes: Family<Word, Counter>,
+    gateway_decisions: Family<Word, Counter>,
+    front_requests: Family<[(&'static str, u16); 1], Counter>,
     api_requests: Family<ByRoute, Counter>,
     service_restarts: Counter,
     disk_free: Gauge,
@@ -48,30 +48,8 @@ pub struct Metrics {
     seen: Mutex<Option<HashMap<WorkspaceId, Seen>>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByState {
-    state: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByResult {
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByDirection {
-    direction: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByDecision {
-    decision: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStatus {
-    status: u16,
-}
+/// One label with a word of ours.
+type Word = [(&'static str, &'static str); 1];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRoute {
@@ -179,7 +157,7 @@ impl App {
             let of_state = views.iter().filter(|view| view.state.as_str() == state);
             let trashed = if state == "removed" { trashed } else { 0 };
             let number = signed((of_state.count() + trashed) as u64);
-            let gauge = metrics.workspaces.get_or_create(&ByState { state });
+            let gauge = metrics.workspaces.get_or_create(&[("state", state)]);
             gauge.set(number);
         }
         let live: HashSet<_> = views.iter().map(|view| view.record.id.clone()).collect();
@@ -314,15 +292,18 @@ impl Metrics {
         registry.register_with_unit("disk_workspaces", words, Unit::Bytes, all);
         // Counters start at 0, so that their first increase is visible.
         for result in ["made", "failed"] {
-            drop(self.creations.get_or_create(&ByResult { result }));
+            drop(self.creations.get_or_create(&[("result", result)]));
         }
         for direction in ["in", "out"] {
-            drop(self.gateway_bytes.get_or_create(&ByDirection { direction }));
+            drop(
+                self.gateway_bytes
+                    .get_or_create(&[("direction", direction)]),
+            );
         }
         for decision in DECISIONS {
             drop(
                 self.gateway_decisions
-                    .get_or_create(&ByDecision { decision }),
+                    .get_or_create(&[("decision", decision)]),
             );
         }
     }
@@ -335,16 +316,19 @@ impl Metrics {
             }
             CreationEnd::Failed => "failed",
         };
-        self.creations.get_or_create(&ByResult { result }).inc();
+        self.creations.get_or_create(&[("result", result)]).inc();
     }
 
     pub fn count_at_the_front_door(&self, status: u16) {
-        let status = ByStatus { status };
+        let status = [("status", status)];
         self.front_requests.get_or_create(&status).inc();
     }
 
     fn add(&self, news: News) {
-        let bytes = |direction| self.gateway_bytes.get_or_create(&ByDirection { direction });
+        let bytes = |direction| {
+            self.gateway_bytes
+                .get_or_create(&[("direction", direction)])
+        };
         bytes("in").inc_by(news.bytes_in);
         bytes("out").inc_by(news.bytes_out);
         self.service_restarts.inc_by(news.restarts);
@@ -360,7 +344,7 @@ impl Metrics {
             };
             let counter = self
                 .gateway_decisions
-                .get_or_create(&ByDecision { decision });
+                .get_or_create(&[("decision", decision)]);
             counter.inc_by(entry.count);
         }
     }

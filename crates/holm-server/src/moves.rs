@@ -1,54 +1,35 @@
 //! `/workspaces/{id}/assign` and `/sync`: moves a live workspace to another commit, with progress
 //! line by line.
 
-use super::App;
 use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
-use axum::body::Body as HttpBody;
+use super::{App, jsonl};
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
+use axum::response::Response;
 use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
 use holm_core::moves::SetUp;
 use holm_core::{Fault, WorkspaceId};
+use holm_engine::driver::ProgressEvent;
 use holm_engine::spec::Manner;
 use holm_engine::work::object_id;
 use holm_engine::{Assign as Wanted, Progress};
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::mpsc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
-
-/// The interval of progress messages.
-const OFTEN: Duration = Duration::from_millis(100);
 
 /// The longest name of a ref that is stored.
 const LONGEST_REF: usize = 1024;
 
 const HOLM_TOML: &str = "holm.toml";
 
-type Moving = Pin<Box<dyn Future<Output = Result<Moved, Fault>> + Send>>;
-
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new()
-        .routes(routes!(assign))
-        .routes(routes!(sync))
+operations! {
+    /// Moves a live workspace to another commit.
+    post "/workspaces/{id}/assign" "workspace_assign" assign
+        of (WorkspaceKey) sends Assign streams MoveEvent until "moved";
+    /// The same, only forward.
+    post "/workspaces/{id}/sync" "workspace_sync" sync
+        of (WorkspaceKey) sends Sync streams MoveEvent until "moved";
 }
 
-/// Moves a live workspace to another commit.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/assign",
-    operation_id = "workspace_assign",
-    params(WorkspaceKey),
-    request_body = Assign,
-    responses((status = 200, description = "how far it is; the last line is `moved` or `error`", content_type = "application/jsonl", body = MoveEvent))
-)]
 async fn assign(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -67,15 +48,6 @@ async fn assign(
     lead(app, id, wanted).await
 }
 
-/// The same, only forward.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/sync",
-    operation_id = "workspace_sync",
-    params(WorkspaceKey),
-    request_body = Sync,
-    responses((status = 200, description = "how far it is; the last line is `moved` or `error`", content_type = "application/jsonl", body = MoveEvent))
-)]
 async fn sync(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -99,39 +71,14 @@ async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response
     app.require_commit(&wanted.commit, &project, "holm assign")
         .await?;
     let (progress, heard) = mpsc::unbounded_channel();
-    let moving: Moving =
-        Box::pin(async move { app.carry(&id, wanted, Progress::to(progress)).await });
-    let state = (Some(moving), heard, None::<Instant>);
-    let events = stream::unfold(state, |(mut moving, mut heard, mut last)| async move {
-        let running = moving.as_mut()?;
-        let event = loop {
-            tokio::select! {
-                biased;
-                done = &mut *running => {
-                    moving = None;
-                    break match done {
-                        Ok(moved) => MoveEvent::Moved(Box::new(moved)),
-                        Err(fault) => MoveEvent::Error(told(&fault).error),
-                    };
-                }
-                Some(event) = heard.recv() => {
-                    if last.is_none_or(|last| last.elapsed() >= OFTEN) {
-                        last = Some(Instant::now());
-                        let (step, done, total) = (event.step, event.done, event.total);
-                        break MoveEvent::Progress { step, done, total };
-                    }
-                }
-            }
-        };
-        let mut line = serde_json::to_vec(&event).unwrap_or_default();
-        line.push(b'\n');
-        Some((
-            Ok::<_, Infallible>(Bytes::from(line)),
-            (moving, heard, last),
-        ))
-    });
-    let kind = [(header::CONTENT_TYPE, "application/jsonl")];
-    Ok((kind, HttpBody::from_stream(events)).into_response())
+    let moving = async move {
+        match app.carry(&id, wanted, Progress::to(progress)).await {
+            Ok(moved) => MoveEvent::Moved(Box::new(moved)),
+            Err(fault) => MoveEvent::Error(told(&fault).error),
+        }
+    };
+    let report = |ProgressEvent { step, done, total }| MoveEvent::Progress { step, done, total };
+    Ok(jsonl::progress(moving, heard, report))
 }
 
 /// Validates what reaches a command line inside.

@@ -1,8 +1,9 @@
 //! Declares the operations of a group of routes as a table, one row for each: method, path, id in
-//! the API document, handler, parameters, body and answer. The row's doc comment is the description.
+//! the API document, handler, parameters, body, and the answer, the events that are streamed until
+//! the last one, or a WebSocket. The row's doc comment is the description.
 //!
-//! An operation with another status or content type than JSON with 200 has `utoipa::path` at its
-//! handler instead, and stands in the brackets at the beginning.
+//! An operation with another status or content type has `utoipa::path` at its handler instead, and
+//! stands in the brackets at the beginning.
 
 macro_rules! operations {
     (
@@ -10,7 +11,8 @@ macro_rules! operations {
         $(
             $(#[doc = $doc:tt])*
             $method:ident $path:tt $id:tt $handler:ident
-                $(of ($($parameters:ident),+))? $(sends $body:ident)? -> $answer:ident;
+                $(of ($($parameters:ident),+))? $(sends $body:ident)?
+                $(-> $answer:ident)? $(streams $event:ident until $last:tt)? $(opens $socket:ident)?;
         )+
     ) => {
         pub fn routes() -> utoipa_axum::router::OpenApiRouter<std::sync::Arc<crate::App>> {
@@ -32,7 +34,16 @@ macro_rules! operations {
                     operation_id = $id,
                     $(params($($parameters),+),)?
                     $(request_body = $body,)?
-                    responses((status = 200, body = $answer))
+                    responses(
+                        $((status = 200, body = $answer))?
+                        $((
+                            status = 200,
+                            description = concat!("how far it is; the last line is `", $last, "` or `error`"),
+                            content_type = "application/jsonl",
+                            body = $event
+                        ))?
+                        $((status = 101, description = concat!("a ", stringify!($socket))))?
+                    )
                 )]
                 #[allow(dead_code)]
                 pub fn $handler() {}

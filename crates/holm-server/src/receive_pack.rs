@@ -17,24 +17,16 @@ use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 const CHUNK: usize = 64 * 1024;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(receive_pack))
+operations! {
+    /// A push into the daemon's copy of the repository: a WebSocket whose binary messages are the bytes
+    /// of git's receive-pack. The client's text message `eof` ends its side.
+    get "/projects/{id}/receive-pack" "project_receive_pack" receive_pack
+        of (ProjectKey) opens WebSocket;
 }
 
-/// A push into the daemon's copy of the repository: a WebSocket whose binary messages are the bytes
-/// of git's receive-pack. The client's text message `eof` ends its side.
-#[utoipa::path(
-    get,
-    path = "/projects/{id}/receive-pack",
-    operation_id = "project_receive_pack",
-    params(ProjectKey),
-    responses((status = 101, description = "a WebSocket"))
-)]
 async fn receive_pack(
     State(app): State<Arc<App>>,
     ProjectKey(id): ProjectKey,

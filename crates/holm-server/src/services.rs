@@ -4,11 +4,10 @@
 //! and a slow client delays nothing.
 
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
-use super::{App, view};
+use super::{App, jsonl, view};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -21,7 +20,7 @@ use holm_keeper::client::LogReader;
 use holm_keeper::logs::Record;
 use holm_keeper::wire::LogQuery;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,12 +104,12 @@ async fn list(
         let state = (changes, app.stop.subscribe());
         let lines = stream::unfold(state, |(mut changes, mut stop)| async move {
             let line = tokio::select! {
-                services = changes.recv() => line(&listed(services?)),
+                services = changes.recv() => Ok(jsonl::line(&listed(services?))),
                 _ = stop.wait_for(|is_stopping| *is_stopping) => Err(cut_off()),
             };
             Some((line, (changes, stop)))
         });
-        return Ok(jsonl(HttpBody::from_stream(lines)));
+        return Ok(jsonl::response(HttpBody::from_stream(lines)));
     }
     Ok(Json(now(&app, &id).await?).into_response())
 }
@@ -183,7 +182,7 @@ async fn logs(
         let piece: io::Result<Bytes> = receiver.recv().await?;
         Some((piece, receiver))
     });
-    Ok(jsonl(HttpBody::from_stream(pieces)))
+    Ok(jsonl::response(HttpBody::from_stream(pieces)))
 }
 
 /// The current states.
@@ -263,8 +262,7 @@ impl Reading {
 impl Outgoing {
     /// Blocks when too much is in flight.
     async fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
-        serde_json::to_writer(&mut self.piece, &on_wire(service, record))?;
-        self.piece.push(b'\n');
+        self.piece.extend(jsonl::line(&on_wire(service, record)));
         if self.piece.len() < PIECE {
             Ok(())
         } else {
@@ -303,14 +301,4 @@ fn since(text: &str) -> Result<Duration, Failure> {
         .parse()
         .map_err(|_| bad_request("`since` is not a time such as 2026-11-15T20:00:00Z"))?;
     Ok(Duration::try_from(time.as_duration()).unwrap_or_default())
-}
-
-fn line<T: Serialize>(item: &T) -> io::Result<Bytes> {
-    let mut json = serde_json::to_vec(item)?;
-    json.push(b'\n');
-    Ok(Bytes::from(json))
-}
-
-fn jsonl(body: HttpBody) -> Response {
-    ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
 }

@@ -1,7 +1,7 @@
 //! `/workspaces/{id}/capture`, `/changes` and `/diff`: the work done in a workspace.
 
-use super::App;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, told};
+use super::{App, jsonl};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -12,20 +12,14 @@ use futures_util::{StreamExt, stream};
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
+use holm_engine::driver::ProgressEvent;
 use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
 use holm_engine::{inside, work};
 use serde::Deserialize;
-use std::convert::Infallible;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
-
-/// The interval of progress messages.
-const OFTEN: Duration = Duration::from_millis(100);
 
 /// How many names of uncommitted files are listed.
 const MOST_NAMES: usize = 10;
@@ -41,23 +35,15 @@ pub struct Of {
     tree: Option<String>,
 }
 
-type Capturing = Pin<Box<dyn Future<Output = Result<work::Captured, Fault>> + Send>>;
-
 operations! {
-    [capture, diff]
+    [diff]
+    /// Writes the working tree as git objects.
+    post "/workspaces/{id}/capture" "workspace_capture" capture
+        of (WorkspaceKey) sends Capture streams CaptureEvent until "captured";
     /// Files that differ from the commit it started from.
     get "/workspaces/{id}/changes" "workspace_changes" changes of (WorkspaceKey, Of) -> ChangeList;
 }
 
-/// Writes the working tree as git objects.
-#[utoipa::path(
-    post,
-    path = "/workspaces/{id}/capture",
-    operation_id = "workspace_capture",
-    params(WorkspaceKey),
-    request_body = Capture,
-    responses((status = 200, description = "how far it is; the last line is `captured` or `error`", content_type = "application/jsonl", body = CaptureEvent))
-)]
 async fn capture(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
@@ -68,43 +54,18 @@ async fn capture(
         return Err(bad_request("the message has a zero byte"));
     }
     let (progress, heard) = mpsc::unbounded_channel();
-    let capturing: Capturing = Box::pin(async move {
-        let progress = Progress::to(progress);
+    let capturing = async move {
         let how = work::Capture {
             message: capture.commit,
             depth: depth(capture.depth),
         };
-        app.engine.capture(&id, how, progress).await
-    });
-    let state = (Some(capturing), heard, Instant::now());
-    let events = stream::unfold(state, |(mut capturing, mut heard, mut last)| async move {
-        let running = capturing.as_mut()?;
-        let event = loop {
-            tokio::select! {
-                biased;
-                done = &mut *running => {
-                    capturing = None;
-                    break match done {
-                        Ok(captured) => CaptureEvent::Captured(Box::new(captured_on_wire(captured))),
-                        Err(fault) => CaptureEvent::Error(told(&fault).error),
-                    };
-                }
-                Some(event) = heard.recv() => if last.elapsed() >= OFTEN {
-                    last = Instant::now();
-                    let (step, done, total) = (event.step, event.done, event.total);
-                    break CaptureEvent::Progress { step, done, total };
-                },
-            }
-        };
-        let mut json = serde_json::to_vec(&event).unwrap_or_default();
-        json.push(b'\n');
-        Some((
-            Ok::<_, Infallible>(Bytes::from(json)),
-            (capturing, heard, last),
-        ))
-    });
-    let body = HttpBody::from_stream(events);
-    Ok(([(header::CONTENT_TYPE, "application/jsonl")], body).into_response())
+        match app.engine.capture(&id, how, Progress::to(progress)).await {
+            Ok(captured) => CaptureEvent::Captured(Box::new(captured_on_wire(captured))),
+            Err(fault) => CaptureEvent::Error(told(&fault).error),
+        }
+    };
+    let report = |ProgressEvent { step, done, total }| CaptureEvent::Progress { step, done, total };
+    Ok(jsonl::progress(capturing, heard, report))
 }
 
 async fn changes(

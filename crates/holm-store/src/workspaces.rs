@@ -139,6 +139,35 @@ pub(crate) fn set_desired(
     )
 }
 
+pub(crate) fn set_removed(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    at: Timestamp,
+) -> Result<(), Trouble> {
+    let change = "UPDATE workspaces SET removed_at = ?2 WHERE id = ?1 AND removed_at IS NULL";
+    let values = params![id.as_str(), rows::text(at)];
+    update(transaction, id, change, values)
+}
+
+pub(crate) fn touch(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    at: Timestamp,
+) -> Result<(), Trouble> {
+    let change = "UPDATE workspaces SET last_used_at = max(last_used_at, ?2) WHERE id = ?1";
+    let values = params![id.as_str(), rows::text(at)];
+    update(transaction, id, change, values)
+}
+
+pub(crate) fn set_dirty(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    is_dirty: bool,
+) -> Result<(), Trouble> {
+    let change = "UPDATE workspaces SET dirty = ?2 WHERE id = ?1";
+    update(transaction, id, change, params![id.as_str(), is_dirty])
+}
+
 pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
     let change = "UPDATE workspaces SET acknowledged = 1 WHERE id = ?1 AND removed_at IS NULL";
     update(transaction, id, change, [id.as_str()])
@@ -219,7 +248,7 @@ pub(crate) fn forget_unborn(
 }
 
 /// Updates one row, which must exist.
-pub(crate) fn update(
+fn update(
     transaction: &Transaction<'_>,
     id: &WorkspaceId,
     statement: &str,

@@ -1,13 +1,13 @@
 //! Files of a workspace: list, read, write, delete, search, upload and download as tar.
 
 use super::Client;
+use super::query::escaped;
 use super::routes::chunks_of;
-use super::transport::{full, not_json, whole};
+use super::transport::full;
 use crate::files::{FileDone, FileEntry, FileList, FileMatches};
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
-use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tokio::io::AsyncRead;
 
 /// A part of a file.
@@ -68,7 +68,7 @@ impl Client {
         let mut route = route(id, "", path);
         route.push_str(&format!("&limit={limit}"));
         if let Some(after) = after {
-            route.push_str(&format!("&after={}", encoded(after)));
+            route.push_str(&format!("&after={}", escaped(after)));
         }
         self.transport.plain(Method::GET, &route).await
     }
@@ -111,11 +111,8 @@ impl Client {
         if let Some(mode) = write.mode {
             route.push_str(&format!("&mode={mode:o}"));
         }
-        let sent = self.transport.send(Method::PUT, &route, full(content));
-        let (response, connection) = sent.await?;
-        let answer = whole(response).await?;
-        self.transport.keep(connection);
-        serde_json::from_slice(&answer).map_err(not_json)
+        let body = full(content);
+        self.transport.streamed(Method::PUT, &route, body).await
     }
 
     /// Deletes a file, a symlink (not its target) or a directory.
@@ -139,7 +136,7 @@ impl Client {
         search: &FileSearch,
     ) -> Result<FileMatches, Fault> {
         let mut route = route(id, "/search", path);
-        let pattern = encoded(search.pattern.as_bytes());
+        let pattern = escaped(search.pattern.as_bytes());
         route.push_str(&format!("&pattern={pattern}&regex={}", search.regex));
         if let Some(limit) = search.limit {
             route.push_str(&format!("&limit={limit}"));
@@ -171,17 +168,10 @@ impl Client {
     {
         let route = route(id, "/archive", path);
         let body = chunks_of(archive);
-        let (response, connection) = self.transport.send(Method::PUT, &route, body).await?;
-        let answer = whole(response).await?;
-        self.transport.keep(connection);
-        serde_json::from_slice(&answer).map_err(not_json)
+        self.transport.streamed(Method::PUT, &route, body).await
     }
 }
 
 fn route(id: &WorkspaceId, below: &str, path: &[u8]) -> String {
-    format!("/workspaces/{id}/files{below}?path={}", encoded(path))
-}
-
-fn encoded(bytes: &[u8]) -> String {
-    percent_encode(bytes, NON_ALPHANUMERIC).to_string()
+    format!("/workspaces/{id}/files{below}?path={}", escaped(path))
 }

@@ -3,35 +3,30 @@
 //! The CLI and MCP use it. Every failure is a [`Fault`]: the daemon's own, or `daemon_unreachable`.
 //! A client is cheap to clone; clones share their open connections.
 
-mod access;
 mod create;
-mod egress;
 mod events;
 mod exec;
 mod files;
 mod lines;
-mod moves;
+mod progress;
+mod query;
 mod receive_pack;
 mod requests;
 mod routes;
 mod run;
-mod secret;
 mod service;
 mod session;
 mod socket;
 mod transport;
 mod websocket;
-mod work;
 
 pub use create::CreateStream;
-pub use egress::EgressStream;
 pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
-pub use routes::Removal;
+pub use routes::{Removal, Verify};
 pub use run::{RunOutput, RunQuery};
-pub use secret::Verify;
 pub use service::{Follow, Following, LogQuery};
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 

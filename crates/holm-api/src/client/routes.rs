@@ -2,10 +2,10 @@
 
 use super::Client;
 use super::create::CreateStream;
-use super::lines::Lines;
-use super::transport::{Body, full, good, not_json, whole};
-use crate::ErrorBody;
-use crate::disk::{Collected, Gc, GcEvent};
+use super::query::parameters;
+use super::transport::{Body, full, good, not_json};
+use crate::audit::{AuditList, AuditQuery};
+use crate::secret::Audit;
 use crate::workspace::{CreateWorkspace, Rename, Upload, Workspace};
 use bytes::Bytes;
 use futures_util::stream;
@@ -22,28 +22,52 @@ pub enum Removal {
     Force,
 }
 
+/// Whether to check the integrity of the audit record of secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verify {
+    No,
+    Yes,
+}
+
 const CHUNK: usize = 256 * 1024;
 
 // === impl Client ===
 
 impl Client {
-    /// Deletes unused data and calls `progress` on the way.
-    pub async fn gc(
+    /// Entries of the audit record, newest first.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<AuditList, Fault> {
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let query = parameters(&[
+            ("limit", number(query.limit)),
+            ("before", number(query.before)),
+            ("actor", query.actor.clone()),
+            ("workspace", query.workspace.clone()),
+            ("since", query.since.clone()),
+            ("bad", query.bad.then(|| "true".to_owned())),
+        ]);
+        let route = format!("/audit?{query}");
+        self.transport.plain(Method::GET, &route).await
+    }
+
+    /// The audit record of secrets; with `verify`, also whether it is intact.
+    pub async fn secrets_audit(&self, verify: Verify) -> Result<Audit, Fault> {
+        let route = match verify {
+            Verify::Yes => "/secrets/audit?verify=true",
+            Verify::No => "/secrets/audit",
+        };
+        self.transport.plain(Method::GET, route).await
+    }
+
+    /// The difference between the start and a captured tree as a patch, streamed to `take`, until it
+    /// returns `false`.
+    pub async fn diff(
         &self,
-        gc: &Gc,
-        mut progress: impl FnMut(&str, u64, u64),
-    ) -> Result<Collected, Fault> {
-        let body = full(Bytes::from(serde_json::to_vec(gc).map_err(not_json)?));
-        let sent = self.transport.send(Method::POST, "/gc", body).await;
-        let (response, _connection) = sent?;
-        let mut lines = Lines::new(good(response).await?.into_body());
-        loop {
-            match lines.next().await? {
-                GcEvent::Progress { step, done, total } => progress(&step, done, total),
-                GcEvent::Done(collected) => return Ok(collected),
-                GcEvent::Error(error) => return Err(ErrorBody { error }.into()),
-            }
-        }
+        id: &WorkspaceId,
+        tree: &str,
+        take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), Fault> {
+        let route = format!("/workspaces/{id}/diff?tree={tree}");
+        self.transport.pieces(&route, take).await
     }
 
     pub async fn rename(&self, id: &WorkspaceId, label: &str) -> Result<Workspace, Fault> {
@@ -65,11 +89,9 @@ impl Client {
         R: AsyncRead + Send + Unpin + 'static,
     {
         let body = chunks_of(content);
-        let sent = self.transport.send(Method::POST, "/uploads", body).await;
-        let (response, connection) = sent?;
-        let answer = whole(response).await?;
-        self.transport.keep(connection);
-        serde_json::from_slice(&answer).map_err(not_json)
+        self.transport
+            .streamed(Method::POST, "/uploads", body)
+            .await
     }
 
     /// Creates a workspace of a project. Dropping the stream before its last event cancels the

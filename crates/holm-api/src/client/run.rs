@@ -1,7 +1,8 @@
 //! Runs: create (idempotent with a key), list, cancel, and follow the output from a cursor.
 
 use super::Client;
-use super::transport::{full, not_json, went_away, whole};
+use super::query::parameters;
+use super::transport::{full, not_json, went_away};
 use super::websocket::{Socket, open};
 use crate::ErrorBody;
 use crate::run::{CreateRun, Run, RunEvent, RunList};
@@ -9,7 +10,6 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use hyper::Method;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_tungstenite::tungstenite::Message;
 
 /// A run's output from a cursor on. Dropping it does not affect the run.
@@ -41,10 +41,7 @@ impl Client {
         let body = Bytes::from(serde_json::to_vec(run).map_err(not_json)?);
         let route = format!("/workspaces/{id}/runs");
         let sent = self.transport.send_with_key(&route, full(body), key);
-        let (response, connection) = sent.await?;
-        let answer = whole(response).await?;
-        self.transport.keep(connection);
-        serde_json::from_slice(&answer).map_err(not_json)
+        self.transport.parsed(sent.await?).await
     }
 
     /// The runs of one workspace, newest first.
@@ -104,16 +101,11 @@ impl RunOutput {
 impl RunQuery {
     fn text(&self) -> String {
         let limit = self.limit.map(|limit| limit.to_string());
-        let values = [
-            ("state", &self.state),
-            ("prefix", &self.id),
-            ("limit", &limit),
-            ("after", &self.before),
-        ];
-        let written = values.iter().filter_map(|(name, value)| {
-            let value = utf8_percent_encode(value.as_deref()?, NON_ALPHANUMERIC);
-            Some(format!("{name}={value}"))
-        });
-        written.collect::<Vec<_>>().join("&")
+        parameters(&[
+            ("state", self.state.clone()),
+            ("prefix", self.id.clone()),
+            ("limit", limit),
+            ("after", self.before.clone()),
+        ])
     }
 }

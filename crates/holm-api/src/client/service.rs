@@ -1,8 +1,10 @@
-//! Services and their logs, once or as a stream.
+//! Services, their logs and the egress record as streams.
 
 use super::Client;
 use super::lines::Lines;
+use super::query::parameters;
 use super::transport::{Connection, full, good};
+use crate::egress::EgressEntry;
 use crate::service::{LogLine, ServiceList};
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
@@ -50,19 +52,22 @@ impl Client {
         id: &WorkspaceId,
         query: &LogQuery,
     ) -> Result<Following<LogLine>, Fault> {
-        let mut route = format!(
-            "/workspaces/{id}/logs?services={}",
-            escaped(&query.services.join(","))
-        );
-        if let Some(since) = &query.since {
-            route.push_str(&format!("&since={}", escaped(since)));
-        }
-        if let Some(last) = query.last {
-            route.push_str(&format!("&last={last}"));
-        }
-        if query.follow == Follow::Yes {
-            route.push_str("&follow=true");
-        }
+        let query = parameters(&[
+            ("services", Some(query.services.join(","))),
+            ("since", query.since.clone()),
+            ("last", query.last.map(|last| last.to_string())),
+            ("follow", Some((query.follow == Follow::Yes).to_string())),
+        ]);
+        self.follow(&format!("/workspaces/{id}/logs?{query}")).await
+    }
+
+    /// The last `limit` entries of the egress record, then every new one.
+    pub async fn follow_egress(
+        &self,
+        id: &WorkspaceId,
+        limit: u64,
+    ) -> Result<Following<EgressEntry>, Fault> {
+        let route = format!("/workspaces/{id}/egress?limit={limit}&follow=true");
         self.follow(&route).await
     }
 
@@ -84,29 +89,9 @@ impl<T: DeserializeOwned> Following<T> {
     pub async fn next(&mut self) -> Result<Option<T>, Fault> {
         self.lines.next_if_any().await
     }
-}
 
-/// Percent-encodes a query value.
-pub(super) fn escaped(text: &str) -> String {
-    let mut safe = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' | b',' => {
-                safe.push(char::from(byte));
-            }
-            _ => safe.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_leaves_its_parameter() {
-        assert_eq!(escaped("web,db_2"), "web,db_2");
-        assert_eq!(escaped("a&follow=true ü"), "a%26follow%3Dtrue%20%C3%BC");
+    /// The next item of a response that never ends by itself.
+    pub async fn next_of_endless(&mut self) -> Result<T, Fault> {
+        self.lines.next().await
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions: requests, and attaching.
 
 use super::Client;
+use super::query::parameters;
 use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing};
 use crate::ErrorBody;
@@ -65,20 +66,15 @@ impl Client {
         session: &SessionId,
         attach: &Attach,
     ) -> Result<AttachSocket, Fault> {
-        let mut query = Vec::new();
-        let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name}={value}"));
-        query.extend(number("rows", attach.rows.map(u64::from)));
-        query.extend(number("cols", attach.cols.map(u64::from)));
-        query.extend(number("since", attach.since));
-        query.push(format!("read_only={}", attach.read_only));
-        query.push(format!("take={}", attach.take));
-        let text = |name: &str, value: &Option<String>| {
-            let value = value.as_deref();
-            value.map(|value| format!("{name}={}", super::service::escaped(value)))
-        };
-        query.extend(text("name", &attach.name));
-        query.extend(text("key", &attach.key));
-        let query = query.join("&");
+        let query = parameters(&[
+            ("rows", attach.rows.map(|rows| rows.to_string())),
+            ("cols", attach.cols.map(|cols| cols.to_string())),
+            ("since", attach.since.map(|since| since.to_string())),
+            ("read_only", Some(attach.read_only.to_string())),
+            ("take", Some(attach.take.to_string())),
+            ("name", attach.name.clone()),
+            ("key", attach.key.clone()),
+        ]);
         let route = format!("/workspaces/{id}/sessions/{session}/attach?{query}");
         let (sink, stream) = websocket::open(&self.transport, &route).await?.split();
         Ok(AttachSocket {

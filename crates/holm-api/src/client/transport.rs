@@ -114,7 +114,26 @@ impl Transport {
         route: &str,
         body: Bytes,
     ) -> Result<A, Fault> {
-        let (response, connection) = self.send_bytes(method, route, body).await?;
+        let sent = self.send_bytes(method, route, body).await?;
+        self.parsed(sent).await
+    }
+
+    /// Sends a body that cannot be sent twice, and parses the response.
+    pub(super) async fn streamed<A: DeserializeOwned>(
+        &self,
+        method: Method,
+        route: &str,
+        body: Body,
+    ) -> Result<A, Fault> {
+        let sent = self.send(method, route, body).await?;
+        self.parsed(sent).await
+    }
+
+    /// Reads a response to its end, so that its connection can be used again.
+    pub(super) async fn parsed<A: DeserializeOwned>(
+        &self,
+        (response, connection): (Response<Incoming>, Connection),
+    ) -> Result<A, Fault> {
         let answer = whole(response).await?;
         self.keep(connection);
         serde_json::from_slice(&answer).map_err(not_json)
@@ -268,7 +287,7 @@ impl Drop for Connection {
 }
 
 /// The body of a successful response, or the daemon's fault.
-pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, Fault> {
+async fn whole(response: Response<Incoming>) -> Result<Bytes, Fault> {
     let response = good(response).await?;
     let body = response.into_body().collect().await;
     Ok(body.map_err(|error| went_away(&error))?.to_bytes())

@@ -19,6 +19,8 @@ pub struct ProtectedPath(String);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pattern(String);
 
+crate::checked_text!(Root, ProtectedPath, Pattern);
+
 /// A path relative to the root (`build/cache`), to home (`~/.npm`) or absolute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
@@ -149,16 +151,6 @@ impl Root {
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Root {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 // === impl ProtectedPath ===
@@ -174,19 +166,9 @@ impl ProtectedPath {
         }
     }
 
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether protecting `self` also protects `other`.
     pub fn covers(&self, other: &ProtectedPath) -> bool {
         Path::new(&other.0).starts_with(&self.0)
-    }
-}
-
-impl fmt::Display for ProtectedPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -200,16 +182,6 @@ impl Pattern {
         }
         check_relative(text)?;
         Ok(Self(text.to_owned()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Checked values of `holm.toml` and `config.toml`: names, sizes, durations.
 
 use crate::label::{InvalidLabel, Label};
-use std::fmt;
 use std::time::Duration;
 
 /// The name of a port, service, volume, cache or agent. It becomes part of host names and
@@ -15,6 +14,8 @@ const LONGEST_VARIABLE: usize = 200;
 /// The name of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(String);
+
+crate::checked_text!(Name, Variable);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVariable {
@@ -175,16 +176,6 @@ impl Name {
     pub fn parse(text: &str) -> Result<Self, InvalidLabel> {
         Label::parse(text).map(|label| Self(label.as_str().to_owned()))
     }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 // === impl Variable ===
@@ -201,16 +192,6 @@ impl Variable {
             None if text.len() > LONGEST_VARIABLE => Err(InvalidVariable::TooLong),
             None => Ok(Self(text.to_owned())),
         }
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Variable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

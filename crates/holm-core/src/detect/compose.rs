@@ -6,19 +6,15 @@ use super::database::{Server, database};
 use super::directory::quoted;
 use super::document::Document;
 use super::environment::{command_looks_secret, interpolate, is_secret};
-use super::proposal::{Database, Sign, Suggestion, valid_name};
+use super::proposal::{Part, Service, valid_name};
 use crate::config::Variable as VariableName;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The services found in a compose file.
-#[derive(Default)]
+/// The services found in a compose file. Its programs are databases.
 pub struct Composed {
-    pub sign: Option<Sign>,
-    pub databases: Vec<Database>,
-    pub rest: Vec<Suggestion>,
+    pub part: Part,
     /// The dependencies of each service that is built from the repository.
     pub built_depends_on: Vec<Vec<String>>,
-    pub remarks: Vec<String>,
 }
 
 #[derive(Default)]
@@ -52,23 +48,16 @@ pub struct Mapping {
 const MOST_SERVICES: usize = 100;
 
 pub fn read(file: &str, document: &Document) -> Composed {
-    let mut composed = Composed {
-        sign: Some(Sign {
-            kind: "Compose",
-            file: file.to_owned(),
-        }),
-        ..Composed::default()
-    };
+    let mut part = Part::new("Compose", file);
     let listed = document.get("services").map_or(&[][..], Document::entries);
     if listed.len() > MOST_SERVICES {
-        composed.remarks.push(format!(
+        part.remarks.push(format!(
             "{file} has {} services; the first {MOST_SERVICES} were read",
             listed.len()
         ));
     }
     if document.get("include").is_some() {
-        composed
-            .remarks
+        part.remarks
             .push(format!("{file} includes other files, which were not read"));
     }
     let listed = &listed[..listed.len().min(MOST_SERVICES)];
@@ -77,8 +66,12 @@ pub fn read(file: &str, document: &Document) -> Composed {
         .map(|(name, node)| entry(name, node))
         .collect();
     let names = names(&entries);
+    let mut composed = Composed {
+        part,
+        built_depends_on: Vec::new(),
+    };
     for entry in &entries {
-        add(&mut composed, file, entry, &names);
+        add(&mut composed, entry, &names);
     }
     composed
 }
@@ -97,7 +90,8 @@ fn names(entries: &[Entry]) -> BTreeMap<&str, String> {
     names
 }
 
-fn add(composed: &mut Composed, file: &str, entry: &Entry, names: &BTreeMap<&str, String>) {
+fn add(composed: &mut Composed, entry: &Entry, names: &BTreeMap<&str, String>) {
+    let file = composed.part.sign.file.clone();
     let name = names.get(entry.name.as_str()).cloned().unwrap_or_default();
     let others = entry.depends_on.iter();
     let depends_on: Vec<String> = others
@@ -113,12 +107,12 @@ fn add(composed: &mut Composed, file: &str, entry: &Entry, names: &BTreeMap<&str
         .filter(|command| !command_looks_secret(command));
     let reason = match (server, image, &entry.build) {
         (Some(server), _, _) => {
-            let database = database(server, &name, entry, file);
+            let database = database(server, &name, entry, &file);
             if entry.profiles.is_empty() {
-                composed.databases.push(database);
+                composed.part.programs.push(database);
                 return;
             }
-            run = Some(database.service.run);
+            run = Some(database.run);
             format!("starts only with the profile {}", entry.profiles.join(", "))
         }
         (None, _, Some(context)) => {
@@ -139,16 +133,17 @@ fn add(composed: &mut Composed, file: &str, entry: &Entry, names: &BTreeMap<&str
     let variables = variables.filter(|it| VariableName::parse(&it.name).is_ok());
     let (kept, secret): (Vec<&Variable>, Vec<&Variable>) = variables.partition(is_kept);
     let kept = kept.into_iter();
-    composed.rest.push(Suggestion {
+    composed.part.suggestions.push(Service {
         name,
-        run,
-        port: entry.ports.first().map(|port| port.inside),
+        run: run.unwrap_or_default(),
+        port: entry.ports.first().map(|port| (port.inside, file.clone())),
         depends_on,
         env: kept
             .filter_map(|it| Some((it.name.clone(), it.value.clone()?)))
             .collect(),
         secrets: secret.into_iter().map(|it| it.name.clone()).collect(),
         reason: format!("{file}: {}: {reason}", entry.name),
+        ..Service::default()
     });
 }
 

@@ -6,106 +6,101 @@
 
 use super::compose::Entry;
 use super::environment::command_looks_secret;
-use super::proposal::{Database, Port, Ready, Service, Volume};
+use super::proposal::Service;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    Postgres,
-    Redis,
-    MariaDb,
-    MySql,
+pub struct Server {
+    /// The name of the official image.
+    image: &'static str,
+    /// The program that must be installed.
+    program: &'static str,
+    port: u16,
+    has_users: bool,
+    ready_log: Option<&'static str>,
+    /// Writes its shell command, and remarks about it.
+    run: fn(&str, &Entry, &mut Vec<String>) -> String,
 }
+
+const SERVERS: [Server; 4] = [
+    Server {
+        image: "postgres",
+        program: "postgres",
+        port: 5432,
+        has_users: true,
+        // It accepts connections before it answers queries.
+        ready_log: Some("database system is ready to accept connections"),
+        run: postgres,
+    },
+    Server {
+        image: "redis",
+        program: "redis-server",
+        port: 6379,
+        has_users: false,
+        ready_log: None,
+        run: redis,
+    },
+    Server {
+        image: "mariadb",
+        ..MYSQL
+    },
+    MYSQL,
+];
+
+const MYSQL: Server = Server {
+    image: "mysql",
+    program: "mariadbd",
+    port: 3306,
+    has_users: true,
+    ready_log: None,
+    run: mariadb,
+};
 
 // === impl Server ===
 
 impl Server {
     /// The server of an official image; other images may contain anything.
-    pub fn of_image(image: &str) -> Option<Self> {
+    pub fn of_image(image: &str) -> Option<&'static Self> {
         let name = image.split(['@', ':']).next()?;
         let name = name.strip_prefix("docker.io/").unwrap_or(name);
-        match name.strip_prefix("library/").unwrap_or(name) {
-            "postgres" => Some(Server::Postgres),
-            "redis" => Some(Server::Redis),
-            "mariadb" => Some(Server::MariaDb),
-            "mysql" => Some(Server::MySql),
-            _ => None,
-        }
-    }
-
-    fn port(self) -> u16 {
-        match self {
-            Server::Postgres => 5432,
-            Server::Redis => 6379,
-            Server::MariaDb | Server::MySql => 3306,
-        }
-    }
-
-    /// The program that must be installed.
-    fn program(self) -> &'static str {
-        match self {
-            Server::Postgres => "postgres",
-            Server::Redis => "redis-server",
-            Server::MariaDb | Server::MySql => "mariadbd",
-        }
+        let name = name.strip_prefix("library/").unwrap_or(name);
+        SERVERS.iter().find(|server| server.image == name)
     }
 }
 
 /// The database for a service of a compose file.
-pub fn database(server: Server, name: &str, entry: &Entry, file: &str) -> Database {
+pub fn database(server: &Server, name: &str, entry: &Entry, file: &str) -> Service {
     let mut remarks = vec![format!(
         "Runs the installed `{}` in place of the image `{}`.",
-        server.program(),
+        server.program,
         entry.image.as_deref().unwrap_or_default()
     )];
-    if server != Server::Redis {
+    if server.has_users {
         remarks.push("It takes any password: only this workspace can reach it.".to_owned());
     }
-    if server == Server::MySql {
+    if server.image == MYSQL.image {
         remarks.push("MariaDB stands in for MySQL, which Debian does not have.".to_owned());
     }
-    let run = match server {
-        Server::Postgres => postgres(name, entry, &mut remarks),
-        Server::Redis => redis(name),
-        Server::MariaDb | Server::MySql => mariadb(name, entry, &mut remarks),
-    };
+    let run = (server.run)(name, entry, &mut remarks);
     note_rest(server, name, entry, file, &mut remarks);
-    let ready = match server {
-        // It accepts connections before it answers queries.
-        Server::Postgres => Ready::Log("database system is ready to accept connections"),
-        Server::Redis | Server::MariaDb | Server::MySql => Ready::Port(name.to_owned()),
-    };
-    Database {
-        service: Service {
-            name: name.to_owned(),
-            run,
-            ready: Some(ready),
-            depends_on: Vec::new(),
-            env: Vec::new(),
-            outlasts_assign: true,
-            reason: format!("{file}: {}", entry.name),
-            remarks,
-        },
-        port: Port {
-            name: name.to_owned(),
-            number: server.port(),
-            reason: port_reason(server, entry, file),
-        },
-        volume: Volume {
-            name: name.to_owned(),
-            path: format!("~/{name}"),
-            reason: "begins empty in every workspace".to_owned(),
-        },
+    Service {
+        name: name.to_owned(),
+        run,
+        port: Some((server.port, port_reason(server, entry, file))),
+        ready_log: server.ready_log,
+        is_database: true,
+        reason: format!("{file}: {}", entry.name),
+        remarks,
+        ..Service::default()
     }
 }
 
 /// The port inside, and the port that Compose published.
-fn port_reason(server: Server, entry: &Entry, file: &str) -> String {
+fn port_reason(server: &Server, entry: &Entry, file: &str) -> String {
     let published = entry
         .ports
         .iter()
-        .filter(|port| port.inside == server.port())
+        .filter(|port| port.inside == server.port)
         .find_map(|port| port.published.as_deref())
-        .filter(|published| *published != server.port().to_string());
+        .filter(|published| *published != server.port.to_string());
     match published {
         Some(published) => format!("{file} shows it as {published} outside"),
         None => file.to_owned(),
@@ -113,7 +108,7 @@ fn port_reason(server: Server, entry: &Entry, file: &str) -> String {
 }
 
 /// Remarks about what the image would have done and this database does not.
-fn note_rest(server: Server, name: &str, entry: &Entry, file: &str, remarks: &mut Vec<String>) {
+fn note_rest(server: &Server, name: &str, entry: &Entry, file: &str, remarks: &mut Vec<String>) {
     if entry.name != name {
         remarks.push(format!("It is called `{}` in {file}.", entry.name));
     }
@@ -129,7 +124,7 @@ fn note_rest(server: Server, name: &str, entry: &Entry, file: &str, remarks: &mu
             "The image would run {path} when the database is new; this does not."
         ));
     }
-    if server != Server::Redis && !entry.env_files.is_empty() {
+    if server.has_users && !entry.env_files.is_empty() {
         remarks.push(format!(
             "Settings in {} were not read: user and database may differ.",
             entry.env_files.join(", ")
@@ -159,7 +154,7 @@ exec postgres -D ~/{name}/data -k /tmp -c listen_addresses=127.0.0.1
     )
 }
 
-fn redis(name: &str) -> String {
+fn redis(name: &str, _: &Entry, _: &mut Vec<String>) -> String {
     format!("mkdir -p ~/{name} && exec redis-server --bind 127.0.0.1 --port 6379 --dir ~/{name}")
 }
 

@@ -29,6 +29,11 @@ impl<'a> Directory<'a> {
         self.at.rsplit('/').next().unwrap_or_default()
     }
 
+    /// The name of its only service: `web` in the root.
+    pub fn service_name(&self) -> String {
+        if self.is_root() { "web" } else { self.name() }.to_owned()
+    }
+
     pub fn at(&self) -> &'a str {
         self.at
     }

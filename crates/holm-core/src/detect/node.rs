@@ -4,7 +4,7 @@
 use super::command::{default_port, words, written_port};
 use super::directory::{Directory, quoted};
 use super::document::Document;
-use super::proposal::{Part, Program, Suggestion};
+use super::proposal::{Part, Service};
 use super::source::{script_port, vite_port};
 
 const MANIFEST: &str = "package.json";
@@ -15,21 +15,35 @@ const SCRIPTS: [&str; 5] = ["dev", "develop", "start:dev", "serve", "start"];
 /// How many scripts that call scripts are followed.
 const DEEPEST: usize = 4;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Manager {
-    Npm,
-    Pnpm,
-    Yarn,
-    Bun,
+/// A package manager.
+struct Manager {
+    name: &'static str,
+    locks: &'static [&'static str],
+    /// Installs exactly what the lock file says.
+    frozen: &'static str,
 }
 
-const LOCKS: [(&str, Manager); 6] = [
-    ("package-lock.json", Manager::Npm),
-    ("npm-shrinkwrap.json", Manager::Npm),
-    ("pnpm-lock.yaml", Manager::Pnpm),
-    ("yarn.lock", Manager::Yarn),
-    ("bun.lock", Manager::Bun),
-    ("bun.lockb", Manager::Bun),
+const MANAGERS: [Manager; 4] = [
+    Manager {
+        name: "npm",
+        locks: &["package-lock.json", "npm-shrinkwrap.json"],
+        frozen: "npm ci",
+    },
+    Manager {
+        name: "pnpm",
+        locks: &["pnpm-lock.yaml"],
+        frozen: "pnpm install --frozen-lockfile",
+    },
+    Manager {
+        name: "yarn",
+        locks: &["yarn.lock"],
+        frozen: "yarn install --frozen-lockfile",
+    },
+    Manager {
+        name: "bun",
+        locks: &["bun.lock", "bun.lockb"],
+        frozen: "bun install --frozen-lockfile",
+    },
 ];
 
 pub fn look(directory: Directory<'_>) -> Option<Part> {
@@ -39,10 +53,9 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     set_up(directory, manifest, manager, &mut part);
     let members = members(directory, manifest);
     match script(manifest) {
-        Some((name, text)) => {
-            let run = directory.run(&manager.run(name));
-            part.programs
-                .push(program(directory, manifest, name, text, run));
+        Some(script) => {
+            let run = directory.run(&manager.run(script.0));
+            part.programs.extend(program(directory, script, run));
         }
         None if members.is_empty() => {
             part.remarks.push(format!(
@@ -77,57 +90,39 @@ pub fn is_member(directory: Directory<'_>) -> bool {
 }
 
 /// `packageManager` decides, else the lock file.
-fn manager(directory: Directory<'_>, manifest: &Document, part: &mut Part) -> Manager {
+fn manager(directory: Directory<'_>, manifest: &Document, part: &mut Part) -> &'static Manager {
     let declared = manifest.get("packageManager").and_then(Document::text);
-    let declared = match declared.and_then(|text| text.split('@').next()) {
-        Some("npm") => Some(Manager::Npm),
-        Some("pnpm") => Some(Manager::Pnpm),
-        Some("yarn") => Some(Manager::Yarn),
-        Some("bun") => Some(Manager::Bun),
-        _ => None,
-    };
-    let locks: Vec<_> = LOCKS
-        .iter()
-        .filter(|(lock, _)| directory.has(lock))
-        .collect();
-    let first = locks.first().map(|(_, manager)| *manager);
-    let is_mixed = locks.iter().any(|(_, manager)| Some(*manager) != first);
-    if is_mixed && declared.is_none() {
-        let names: Vec<_> = locks.iter().map(|(lock, _)| *lock).collect();
+    let declared = declared.and_then(|text| text.split('@').next());
+    let declared = MANAGERS.iter().find(|it| Some(it.name) == declared);
+    let has_lock = |it: &&Manager| directory.first(it.locks).is_some();
+    let locked: Vec<&Manager> = MANAGERS.iter().filter(has_lock).collect();
+    if locked.len() > 1 && declared.is_none() {
+        let locks = locked.iter().flat_map(|it| it.locks);
+        let locks: Vec<&str> = locks.copied().filter(|lock| directory.has(lock)).collect();
         part.remarks.push(format!(
             "{} are lock files of different package managers; the first was taken",
-            names.join(", ")
+            locks.join(", ")
         ));
     }
-    declared.or(first).unwrap_or(Manager::Npm)
+    let first = locked.first().copied();
+    declared.or(first).unwrap_or(&MANAGERS[0])
 }
 
-fn set_up(directory: Directory<'_>, manifest: &Document, manager: Manager, part: &mut Part) {
-    let lock = LOCKS
-        .iter()
-        .find(|(lock, of)| *of == manager && directory.has(lock))
-        .map(|(lock, _)| *lock);
+fn set_up(directory: Directory<'_>, manifest: &Document, manager: &Manager, part: &mut Part) {
+    let lock = directory.first(manager.locks);
     let needs = ["dependencies", "devDependencies", "workspaces"];
     let has_dependencies = needs.iter().any(|key| manifest.get(key).is_some());
-    let install = match (manager, lock) {
-        (_, None) if !has_dependencies => return,
-        (Manager::Npm, Some(_)) => "npm ci",
-        (Manager::Npm, None) => "npm install",
-        (Manager::Pnpm, Some(_)) => "pnpm install --frozen-lockfile",
-        (Manager::Pnpm, None) => "pnpm install",
-        (Manager::Yarn, Some(_)) if directory.has(".yarnrc.yml") => "yarn install --immutable",
-        (Manager::Yarn, Some(_)) => "yarn install --frozen-lockfile",
-        (Manager::Yarn, None) => "yarn install",
-        (Manager::Bun, Some(_)) => "bun install --frozen-lockfile",
-        (Manager::Bun, None) => "bun install",
+    let plain = format!("{} install", manager.name);
+    let install = match lock {
+        None if !has_dependencies => return,
+        None => &plain,
+        Some("yarn.lock") if directory.has(".yarnrc.yml") => "yarn install --immutable",
+        Some(_) => manager.frozen,
     };
-    let reason = directory.path(lock.unwrap_or(MANIFEST));
-    part.set_up(directory.run(install), reason);
-    if !directory.is_root() {
+    if lock.is_some() && !directory.is_root() {
         part.setup_inputs.push(directory.path(MANIFEST));
-        part.setup_inputs
-            .extend(lock.map(|lock| directory.path(lock)));
     }
+    part.install(directory, &[install], lock.unwrap_or(MANIFEST));
 }
 
 /// The script that starts the project, with its text.
@@ -138,26 +133,18 @@ fn script(manifest: &Document) -> Option<(&'static str, &str)> {
     })
 }
 
-fn program(
-    directory: Directory<'_>,
-    manifest: &Document,
-    name: &str,
-    text: &str,
-    run: String,
-) -> Program {
+/// The service that a script of a manifest starts with the command `run`.
+fn program(directory: Directory<'_>, script: (&str, &str), run: String) -> Option<Service> {
+    let (name, text) = script;
     let file = directory.path(MANIFEST);
-    let followed = follow(manifest, text);
-    Program {
-        name: if directory.is_root() {
-            "web".to_owned()
-        } else {
-            directory.name().to_owned()
-        },
+    let followed = follow(directory.document(MANIFEST)?, text);
+    Some(Service {
+        name: directory.service_name(),
         run,
         port: port(directory, followed, &file),
         reason: format!("{file}: \"{name}\": \"{text}\""),
-        ..Program::default()
-    }
+        ..Service::default()
+    })
 }
 
 /// Follows `npm run other` while that is all a script does.
@@ -228,42 +215,30 @@ fn members<'a>(directory: Directory<'a>, manifest: &Document) -> Vec<Directory<'
 }
 
 /// Without a script in the root: the only member that can be started, or all as suggestions.
-fn member_programs(members: &[Directory<'_>], manager: Manager, part: &mut Part) {
-    let mut programs = Vec::new();
-    for member in members {
-        let Some(manifest) = member.document(MANIFEST) else {
-            continue;
-        };
-        let Some((name, text)) = script(manifest) else {
-            continue;
-        };
-        let run = format!("cd {} && {}", quoted(member.at()), manager.run(name));
-        programs.push(program(*member, manifest, name, text, run));
-    }
+fn member_programs(members: &[Directory<'_>], manager: &Manager, part: &mut Part) {
+    let programs = members.iter().filter_map(|member| {
+        let script = script(member.document(MANIFEST)?)?;
+        let run = format!("cd {} && {}", quoted(member.at()), manager.run(script.0));
+        program(*member, script, run)
+    });
+    let mut programs: Vec<Service> = programs.collect();
     if programs.len() == 1 {
         part.programs.append(&mut programs);
         return;
     }
-    let suggestions = programs.into_iter().map(|program| Suggestion {
-        name: super::proposal::valid_name(&program.name),
-        run: Some(program.run),
-        port: program.port.map(|(number, _)| number),
-        reason: format!("{}; take what a workspace should run", program.reason),
-        ..Suggestion::default()
-    });
-    part.suggestions.extend(suggestions);
+    for program in &mut programs {
+        program.reason += "; take what a workspace should run";
+    }
+    part.suggestions.append(&mut programs);
 }
 
 // === impl Manager ===
 
 impl Manager {
-    fn run(self, script: &str) -> String {
-        match (self, script) {
-            (Manager::Npm, "start") => "npm start".to_owned(),
-            (Manager::Npm, script) => format!("npm run {script}"),
-            (Manager::Pnpm, script) => format!("pnpm run {script}"),
-            (Manager::Yarn, script) => format!("yarn run {script}"),
-            (Manager::Bun, script) => format!("bun run {script}"),
+    fn run(&self, script: &str) -> String {
+        match (self.name, script) {
+            ("npm", "start") => "npm start".to_owned(),
+            (name, script) => format!("{name} run {script}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::PROCFILES;
 use super::command::{PortVariable, default_port, port_variable, written_port};
 use super::directory::Directory;
-use super::proposal::{Part, Program, Suggestion, valid_name};
+use super::proposal::{Part, Service};
 
 /// foreman's port for the first process, and the distance between ports.
 const FIRST_PORT: u16 = 5000;
@@ -27,8 +27,7 @@ pub fn read(directory: Directory<'_>) -> Option<Part> {
         };
         match entry {
             Some((process, command)) if is_name(process) && !command.is_empty() => {
-                let position = part.programs.len();
-                add(&mut part, name, (process, command), position);
+                add(&mut part, process, command);
             }
             _ => part
                 .remarks
@@ -38,46 +37,33 @@ pub fn read(directory: Directory<'_>) -> Option<Part> {
     Some(part)
 }
 
-fn add(part: &mut Part, file: &str, (process, command): (&str, &str), position: usize) {
-    if process == "release" {
-        part.suggestions.push(Suggestion {
-            name: valid_name(process),
-            run: Some(command.to_owned()),
-            reason: format!("{file}: runs once at a release; it is not a service"),
-            ..Suggestion::default()
-        });
-        return;
-    }
-    let step = u16::try_from(position)
-        .unwrap_or(0)
-        .saturating_mul(PORT_STEP);
-    let given = FIRST_PORT.saturating_add(step);
-    let (port, env) = match (written_port(command), port_variable(command)) {
-        (Some(port), _) => (Some((port, format!("written in {file}"))), None),
-        (None, Some(PortVariable::Default(port))) => {
-            (Some((port, format!("written in {file}"))), None)
-        }
-        (None, Some(PortVariable::Needed)) => {
-            let reason = format!("{file} reads $PORT; foreman would give {given}");
-            (Some((given, reason)), Some(given))
-        }
-        (None, None) => {
-            let known = default_port(command);
-            (
-                known.map(|(tool, port)| (port, format!("{tool}'s default"))),
-                None,
-            )
-        }
-    };
-    part.programs.push(Program {
+fn add(part: &mut Part, process: &str, command: &str) {
+    let file = part.sign.file.clone();
+    let mut service = Service {
         name: process.to_owned(),
         run: command.to_owned(),
-        port,
-        env: env
-            .map(|port| ("PORT".to_owned(), port.to_string()))
-            .into_iter()
-            .collect(),
-        reason: file.to_owned(),
-        ..Program::default()
-    });
+        ..Service::default()
+    };
+    if process == "release" {
+        service.reason = format!("{file}: runs once at a release; it is not a service");
+        part.suggestions.push(service);
+        return;
+    }
+    let position = u16::try_from(part.programs.len()).unwrap_or(0);
+    let given = FIRST_PORT.saturating_add(position.saturating_mul(PORT_STEP));
+    service.port = match (written_port(command), port_variable(command)) {
+        (Some(port), _) | (None, Some(PortVariable::Default(port))) => {
+            Some((port, format!("written in {file}")))
+        }
+        (None, Some(PortVariable::Needed)) => {
+            service.env.push(("PORT".to_owned(), given.to_string()));
+            let reason = format!("{file} reads $PORT; foreman would give {given}");
+            Some((given, reason))
+        }
+        (None, None) => {
+            default_port(command).map(|(tool, port)| (port, format!("{tool}'s default")))
+        }
+    };
+    service.reason = file;
+    part.programs.push(service);
 }

@@ -1,6 +1,7 @@
 //! A proposed `holm.toml` as values, and how its parts are combined: valid unique names, no port
 //! conflicts, no dependency on a missing service.
 
+use super::directory::Directory;
 use super::write;
 use crate::config::Name;
 use std::collections::BTreeSet;
@@ -13,16 +14,15 @@ pub struct Proposal {
     pub setup_inputs: Vec<String>,
     /// Ignored files that programs read; written as a comment, because `include` needs approval.
     pub include: Vec<String>,
-    pub ports: Vec<Port>,
     pub services: Vec<Service>,
-    pub volumes: Vec<Volume>,
-    pub suggestions: Vec<Suggestion>,
+    /// Uncertain services, written as comments with the reason.
+    pub suggestions: Vec<Service>,
     /// Other findings that are not written as settings.
     pub remarks: Vec<String>,
 }
 
 /// A kind of project, and the file that shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sign {
     pub kind: &'static str,
     pub file: String,
@@ -34,107 +34,63 @@ pub struct Step {
     pub reason: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    pub name: String,
-    pub number: u16,
-    pub reason: String,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Service {
+    /// Detectors give the preferred name; the proposal has a valid and free one.
     pub name: String,
+    /// Empty: no file says what to run.
     pub run: String,
-    pub ready: Option<Ready>,
+    /// With the reason.
+    pub port: Option<(u16, String)>,
+    /// The text in its log that shows that it is ready; `None`: its port shows that.
+    pub ready_log: Option<&'static str>,
     pub depends_on: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// It keeps running when the workspace moves to another commit.
-    pub outlasts_assign: bool,
+    /// Variables whose values are not repeated.
+    pub secrets: Vec<String>,
+    /// It has a volume of its own, and keeps running when the workspace moves to another commit.
+    pub is_database: bool,
     pub reason: String,
     /// Comment lines above it.
     pub remarks: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// The port of this name accepts connections.
-    Port(String),
-    Log(&'static str),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Volume {
-    pub name: String,
-    pub path: String,
-    pub reason: String,
-}
-
-/// An uncertain service, written as a comment with the reason.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Suggestion {
-    pub name: String,
-    /// `None`: no file says what to run.
-    pub run: Option<String>,
-    pub port: Option<u16>,
-    pub depends_on: Vec<String>,
-    pub env: Vec<(String, String)>,
-    /// Variables whose values are not repeated.
-    pub secrets: Vec<String>,
-    pub reason: String,
-}
-
 /// The findings of one detector in one directory.
+#[derive(Default)]
 pub struct Part {
     pub sign: Sign,
     pub setup: Vec<Step>,
     pub setup_inputs: Vec<String>,
-    pub programs: Vec<Program>,
-    pub suggestions: Vec<Suggestion>,
+    pub programs: Vec<Service>,
+    pub suggestions: Vec<Service>,
     pub remarks: Vec<String>,
-}
-
-/// A program that becomes a service.
-#[derive(Default)]
-pub struct Program {
-    /// The preferred name; the service gets a valid and free one.
-    pub name: String,
-    pub run: String,
-    /// With the reason.
-    pub port: Option<(u16, String)>,
-    pub env: Vec<(String, String)>,
-    pub depends_on: Vec<String>,
-    pub reason: String,
-}
-
-/// A database server, and where its data is.
-pub struct Database {
-    pub service: Service,
-    pub port: Port,
-    pub volume: Volume,
 }
 
 // === impl Part ===
 
 impl Part {
     pub fn new(kind: &'static str, file: impl Into<String>) -> Self {
+        let file = file.into();
         Self {
-            sign: Sign {
-                kind,
-                file: file.into(),
-            },
-            setup: Vec::new(),
-            setup_inputs: Vec::new(),
-            programs: Vec::new(),
-            suggestions: Vec::new(),
-            remarks: Vec::new(),
+            sign: Sign { kind, file },
+            ..Self::default()
         }
     }
 
-    pub fn set_up(&mut self, command: impl Into<String>, reason: impl Into<String>) {
-        self.setup.push(Step {
-            command: command.into(),
-            reason: reason.into(),
-        });
+    /// Adds commands that install what `file` of the directory names.
+    pub fn install(&mut self, directory: Directory<'_>, commands: &[&str], file: &str) {
+        self.setup.extend(commands.iter().map(|command| Step {
+            command: directory.run(command),
+            reason: directory.path(file),
+        }));
+        if !directory.is_root() {
+            self.setup_inputs.push(directory.path(file));
+        }
+    }
+
+    pub fn has_no_start(&mut self, file: &str) {
+        let remark = format!("{file} does not say how the program is started");
+        self.remarks.push(remark);
     }
 }
 
@@ -179,66 +135,50 @@ impl Proposal {
         self.setup.is_empty() && self.services.is_empty() && self.suggestions.is_empty()
     }
 
-    pub(super) fn add_program(&mut self, program: Program) {
-        let name = self.free_name(&program.name);
-        let mut remarks = Vec::new();
-        let mut ready = None;
-        match program.port {
-            Some((number, reason)) => match self.owner(number) {
-                Some(owner) => {
-                    remarks.push(format!("Its port {number} is the one of {owner}, too."));
-                }
-                None => {
-                    ready = Some(Ready::Port(name.clone()));
-                    self.ports.push(Port {
-                        name: name.clone(),
-                        number,
-                        reason,
-                    });
-                }
-            },
-            None => remarks.push(
-                "Nothing says on which port it listens; one in [ports] gets a URL.".to_owned(),
-            ),
+    /// Takes everything of a part except its services.
+    pub(super) fn take(&mut self, part: &mut Part) {
+        self.looks_like.push(part.sign.clone());
+        self.setup.append(&mut part.setup);
+        self.setup_inputs.append(&mut part.setup_inputs);
+        self.remarks.append(&mut part.remarks);
+    }
+
+    pub(super) fn add_program(&mut self, mut program: Service) {
+        program.name = self.free_name(&program.name);
+        let remark = match &program.port {
+            Some((number, _)) => self
+                .owner(*number)
+                .map(|owner| format!("Its port {number} is the one of {owner}, too.")),
+            None => {
+                Some("Nothing says on which port it listens; one in [ports] gets a URL.".into())
+            }
+        };
+        if let Some(remark) = remark {
+            program.remarks.push(remark);
+            program.port = None;
         }
-        self.services.push(Service {
-            name,
-            run: program.run,
-            ready,
-            depends_on: program.depends_on,
-            env: program.env,
-            outlasts_assign: false,
-            reason: program.reason,
-            remarks,
-        });
+        self.services.push(program);
     }
 
     /// A second database on the same port cannot run beside the first one.
-    pub(super) fn add_database(&mut self, database: Database) {
-        let Database {
-            service,
-            port,
-            volume,
-        } = database;
-        match self.owner(port.number).map(str::to_owned) {
-            None => {
-                self.ports.push(port);
-                self.services.push(service);
-                self.volumes.push(volume);
-            }
-            Some(owner) => self.suggestions.push(Suggestion {
-                name: service.name,
-                run: Some(service.run),
-                reason: format!(
-                    "{}; {owner} has port {}: choose another",
-                    service.reason, port.number
-                ),
-                ..Suggestion::default()
+    pub(super) fn add_database(&mut self, database: Service) {
+        let taken = database.port.as_ref().and_then(|(number, _)| {
+            let owner = self.owner(*number)?;
+            Some(format!("{owner} has port {number}: choose another"))
+        });
+        match taken {
+            None => self.services.push(database),
+            Some(taken) => self.suggestions.push(Service {
+                name: database.name,
+                run: database.run,
+                reason: format!("{}; {taken}", database.reason),
+                ..Service::default()
             }),
         }
     }
 
-    /// Removes dependencies on missing services and cycles, and sorts the services for reading.
+    /// Removes dependencies on missing services and cycles, gives suggestions valid names, and sorts
+    /// the services for reading.
     pub(super) fn settle(&mut self) {
         let mut ready: BTreeSet<String> = BTreeSet::new();
         let names: BTreeSet<String> = self.services.iter().map(|it| it.name.clone()).collect();
@@ -262,15 +202,15 @@ impl Proposal {
             }
         }
         // The project's own programs come first.
-        self.services.sort_by_key(|service| service.outlasts_assign);
-        let position = |port: &Port| self.services.iter().position(|it| it.name == port.name);
-        self.ports.sort_by_key(position);
+        self.services.sort_by_key(|service| service.is_database);
+        for suggestion in &mut self.suggestions {
+            suggestion.name = valid_name(&suggestion.name);
+        }
     }
 
     fn owner(&self, number: u16) -> Option<&str> {
-        let mut ports = self.ports.iter();
-        let port = ports.find(|port| port.number == number)?;
-        Some(&port.name)
+        let has_it = |it: &&Service| it.port.as_ref().is_some_and(|port| port.0 == number);
+        self.services.iter().find(has_it).map(|it| it.name.as_str())
     }
 
     fn free_name(&self, wish: &str) -> String {

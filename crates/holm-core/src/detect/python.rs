@@ -2,89 +2,80 @@
 
 use super::directory::Directory;
 use super::document::Document;
-use super::proposal::{Part, Program};
+use super::proposal::{Part, Service};
 
 /// How to install dependencies, and how to run a program with them.
 struct Installer {
-    commands: Vec<&'static str>,
     file: &'static str,
+    commands: &'static [&'static str],
     python: &'static str,
 }
 
+const VENV_PYTHON: &str = ".venv/bin/python";
+
+/// The best one first. The file shows that it is used.
+const INSTALLERS: [Installer; 5] = [
+    Installer {
+        file: "uv.lock",
+        commands: &["uv sync"],
+        python: "uv run python",
+    },
+    Installer {
+        file: "poetry.lock",
+        commands: &["poetry install"],
+        python: "poetry run python",
+    },
+    Installer {
+        file: "Pipfile.lock",
+        commands: &["pipenv sync --dev"],
+        python: "pipenv run python",
+    },
+    Installer {
+        file: "requirements.txt",
+        commands: &[
+            "python3 -m venv .venv",
+            ".venv/bin/pip install -r requirements.txt",
+        ],
+        python: VENV_PYTHON,
+    },
+    Installer {
+        file: PYPROJECT,
+        commands: &["python3 -m venv .venv", ".venv/bin/pip install -e ."],
+        python: VENV_PYTHON,
+    },
+];
+
+const PYPROJECT: &str = "pyproject.toml";
+
 pub fn look(directory: Directory<'_>) -> Option<Part> {
-    let is_django = directory
-        .text("manage.py")
-        .is_some_and(|text| text.contains("django"));
-    let manifests = ["manage.py", "pyproject.toml", "requirements.txt"];
-    let file = if is_django {
-        "manage.py"
+    let manage = directory.text("manage.py");
+    let (kind, file) = if manage.is_some_and(|text| text.contains("django")) {
+        ("Django", "manage.py")
     } else {
-        directory.first(&manifests[1..])?
+        ("Python", directory.first(&[PYPROJECT, "requirements.txt"])?)
     };
-    let kind = if is_django { "Django" } else { "Python" };
     let mut part = Part::new(kind, directory.path(file));
-    let installer = installer(directory);
-    if let Some(installer) = &installer {
-        for command in &installer.commands {
-            part.set_up(directory.run(command), directory.path(installer.file));
-        }
-        if !directory.is_root() {
-            part.setup_inputs.push(directory.path(installer.file));
-        }
+    let dependencies = directory
+        .document(PYPROJECT)
+        .and_then(|document| document.at(&["project", "dependencies"]));
+    let is_package = matches!(dependencies, Some(Document::List(_)));
+    let installer = INSTALLERS.iter().find(|installer| {
+        directory.has(installer.file) && (installer.file != PYPROJECT || is_package)
+    });
+    if let Some(installer) = installer {
+        part.install(directory, installer.commands, installer.file);
     }
-    if is_django {
+    if kind == "Django" {
         let python = installer.map_or("python3", |installer| installer.python);
-        let run = format!("{python} manage.py runserver 8000");
-        part.programs.push(Program {
-            name: if directory.is_root() {
-                "web".to_owned()
-            } else {
-                directory.name().to_owned()
-            },
-            run: directory.run(&run),
+        part.programs.push(Service {
+            name: directory.service_name(),
+            run: directory.run(&format!("{python} manage.py runserver 8000")),
             port: Some((8000, "Django's default".to_owned())),
-            reason: directory.path("manage.py"),
-            ..Program::default()
+            reason: directory.path(file),
+            ..Service::default()
         });
     } else {
-        part.remarks.push(format!(
-            "{} does not say how the program is started",
-            directory.path(file)
-        ));
+        part.has_no_start(&directory.path(file));
     }
     Some(part)
-}
-
-fn installer(directory: Directory<'_>) -> Option<Installer> {
-    let tools = [
-        ("uv.lock", "uv sync", "uv run python"),
-        ("poetry.lock", "poetry install", "poetry run python"),
-        ("Pipfile.lock", "pipenv sync --dev", "pipenv run python"),
-    ];
-    if let Some((file, command, python)) = tools.iter().find(|(lock, ..)| directory.has(lock)) {
-        return Some(Installer {
-            commands: vec![command],
-            file,
-            python,
-        });
-    }
-    let is_package = directory
-        .document("pyproject.toml")
-        .and_then(|document| document.at(&["project", "dependencies"]))
-        .is_some_and(|list| matches!(list, Document::List(_)));
-    let (file, install) = if directory.has("requirements.txt") {
-        (
-            "requirements.txt",
-            ".venv/bin/pip install -r requirements.txt",
-        )
-    } else if is_package {
-        ("pyproject.toml", ".venv/bin/pip install -e .")
-    } else {
-        return None;
-    };
-    Some(Installer {
-        commands: vec!["python3 -m venv .venv", install],
-        file,
-        python: ".venv/bin/python",
-    })
 }

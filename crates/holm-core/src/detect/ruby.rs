@@ -1,7 +1,7 @@
 //! Ruby projects: Rails becomes a service; for others only the installation is known.
 
 use super::directory::Directory;
-use super::proposal::{Part, Program};
+use super::proposal::{Part, Service};
 
 pub fn look(directory: Directory<'_>) -> Option<Part> {
     let gemfile = directory.text("Gemfile")?;
@@ -9,27 +9,17 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     let kind = if is_rails { "Rails" } else { "Ruby" };
     let mut part = Part::new(kind, directory.path("Gemfile"));
     let file = directory.first(&["Gemfile.lock"]).unwrap_or("Gemfile");
-    part.set_up(directory.run("bundle install"), directory.path(file));
-    if !directory.is_root() {
-        part.setup_inputs.push(directory.path(file));
-    }
+    part.install(directory, &["bundle install"], file);
     if is_rails {
-        part.programs.push(Program {
-            name: if directory.is_root() {
-                "web".to_owned()
-            } else {
-                directory.name().to_owned()
-            },
+        part.programs.push(Service {
+            name: directory.service_name(),
             run: directory.run("bin/rails server"),
             port: Some((3000, "Rails' default".to_owned())),
             reason: directory.path("bin/rails"),
-            ..Program::default()
+            ..Service::default()
         });
     } else {
-        part.remarks.push(format!(
-            "{} does not say how the program is started",
-            directory.path("Gemfile")
-        ));
+        part.has_no_start(&directory.path("Gemfile"));
     }
     Some(part)
 }

@@ -2,7 +2,7 @@
 
 use super::directory::Directory;
 use super::document::Document;
-use super::proposal::{Part, Program, Suggestion, valid_name};
+use super::proposal::{Part, Service};
 use super::source::address_port;
 
 /// Web frameworks, with their default ports.
@@ -32,13 +32,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     let manifest = directory.document("Cargo.toml")?;
     let mut part = Part::new("Rust", directory.path("Cargo.toml"));
     if directory.has("Cargo.lock") {
-        part.set_up(
-            directory.run("cargo fetch --locked"),
-            directory.path("Cargo.lock"),
-        );
-        if !directory.is_root() {
-            part.setup_inputs.push(directory.path("Cargo.lock"));
-        }
+        part.install(directory, &["cargo fetch --locked"], "Cargo.lock");
     }
     let members = manifest.at(&["workspace", "members"]).map(Document::texts);
     if let Some(members) = members {
@@ -62,38 +56,30 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
         .find(|(name, _)| manifest.at(&["dependencies", name]).is_some());
     let file = directory.path("Cargo.toml");
     let text = directory.text("src/main.rs").unwrap_or_default();
-    let written = address_port(text);
+    let main = directory.path("src/main.rs");
+    let written = address_port(text).map(|port| (port, format!("written in {main}")));
+    let mut service = Service {
+        name: package.to_owned(),
+        run: directory.run("cargo run"),
+        port: written,
+        ..Service::default()
+    };
     match framework {
         Some((framework, default)) if programs == 1 => {
-            let port = match written {
-                Some(port) => Some((
-                    port,
-                    format!("written in {}", directory.path("src/main.rs")),
-                )),
-                None => default.map(|port| (port, format!("{framework}'s default"))),
-            };
-            part.programs.push(Program {
-                name: if directory.is_root() {
-                    "web".to_owned()
-                } else {
-                    directory.name().to_owned()
-                },
-                run: directory.run("cargo run"),
-                port,
-                reason: format!("{file}: one program, with {framework}"),
-                ..Program::default()
-            });
+            let default = default.map(|port| (port, format!("{framework}'s default")));
+            service.name = directory.service_name();
+            service.port = service.port.or(default);
+            service.reason = format!("{file}: one program, with {framework}");
+            part.programs.push(service);
         }
-        _ => part.suggestions.push(Suggestion {
-            name: valid_name(package),
-            run: Some(directory.run("cargo run")),
-            port: written,
-            reason: match framework {
-                Some(_) => format!("{file}: it has several programs"),
-                None => format!("{file}: nothing shows that it is a server"),
-            },
-            ..Suggestion::default()
-        }),
+        Some(_) => {
+            service.reason = format!("{file}: it has several programs");
+            part.suggestions.push(service);
+        }
+        None => {
+            service.reason = format!("{file}: nothing shows that it is a server");
+            part.suggestions.push(service);
+        }
     }
     Some(part)
 }

@@ -4,7 +4,7 @@
 //! Text from the repository is hostile: every text is quoted and every comment stays on its line,
 //! so no text can add a line of its own.
 
-use super::proposal::{Port, Proposal, Ready, Service, Suggestion};
+use super::proposal::{Proposal, Service};
 
 /// The column of comments after short lines.
 const COMMENT_COLUMN: usize = 36;
@@ -44,19 +44,23 @@ pub fn toml(proposal: &Proposal) -> String {
         );
     }
     project(proposal, &mut lines);
-    if !proposal.ports.is_empty() {
+    let ports = proposal.services.iter().filter_map(|it| {
+        let (number, reason) = it.port.as_ref()?;
+        Some(beside(&format!("{} = {number}", it.name), reason))
+    });
+    let ports: Vec<String> = ports.collect();
+    if !ports.is_empty() {
         lines.extend([String::new(), "[ports]".to_owned()]);
-        lines.extend(proposal.ports.iter().map(port));
+        lines.extend(ports);
     }
     for it in &proposal.services {
         lines.push(String::new());
         service(it, &mut lines);
     }
-    for volume in &proposal.volumes {
-        lines.push(String::new());
-        lines.push(format!("[volumes.{}]", volume.name));
-        lines.push(format!("path = {}", line(&volume.path)));
-        lines.push(beside("policy = \"isolated\"", &volume.reason));
+    for Service { name, .. } in proposal.services.iter().filter(|it| it.is_database) {
+        let policy = beside("policy = \"isolated\"", "begins empty in every workspace");
+        let path = line(&format!("~/{name}"));
+        lines.push(format!("\n[volumes.{name}]\npath = {path}\n{policy}"));
     }
     for it in &proposal.suggestions {
         lines.push(String::new());
@@ -98,55 +102,51 @@ fn project(proposal: &Proposal, lines: &mut Vec<String>) {
     }
 }
 
-fn port(port: &Port) -> String {
-    beside(&format!("{} = {}", port.name, port.number), &port.reason)
-}
-
 fn service(service: &Service, lines: &mut Vec<String>) {
     lines.extend(service.remarks.iter().map(|remark| comment(remark)));
-    lines.push(beside(
-        &format!("[services.{}]", service.name),
-        &service.reason,
-    ));
-    lines.push(format!("run = {}", text(&service.run)));
-    match &service.ready {
-        Some(Ready::Port(name)) => lines.push(format!("ready = {{ tcp = {} }}", line(name))),
-        Some(Ready::Log(words)) => lines.push(format!("ready = {{ log = {} }}", line(words))),
-        None => {}
-    }
-    if !service.depends_on.is_empty() {
-        lines.push(format!("depends_on = {}", list(&service.depends_on)));
-    }
-    if !service.env.is_empty() {
-        lines.push(format!("env = {}", table(&service.env)));
-    }
-    if service.outlasts_assign {
+    let title = format!("[services.{}]", service.name);
+    lines.push(beside(&title, &service.reason));
+    let ready = match (service.ready_log, &service.port) {
+        (Some(words), _) => Some(format!("ready = {{ log = {} }}", line(words))),
+        (None, Some(_)) => Some(format!("ready = {{ tcp = {} }}", line(&service.name))),
+        (None, None) => None,
+    };
+    settings(service, ready, lines);
+    if service.is_database {
         lines.push("on_assign = \"none\"".to_owned());
     }
 }
 
-fn suggestion(suggestion: &Suggestion, lines: &mut Vec<String>) {
+fn suggestion(suggestion: &Service, lines: &mut Vec<String>) {
     let name = &suggestion.name;
     lines.push(comment(&suggestion.reason));
     lines.push(format!("# [services.{name}]"));
-    match &suggestion.run {
-        // A script of several lines stays valid when the user removes the comment marks.
-        Some(run) => lines.extend(format!("run = {}", text(run)).lines().map(hidden)),
-        None => lines.push("# run = \"\"                        # what runs here?".to_owned()),
-    }
-    if !suggestion.depends_on.is_empty() {
-        lines.push(format!("# depends_on = {}", list(&suggestion.depends_on)));
-    }
-    if !suggestion.env.is_empty() {
-        lines.push(format!("# env = {}", table(&suggestion.env)));
-    }
-    if let Some(number) = suggestion.port {
+    let mut shown = Vec::new();
+    settings(suggestion, None, &mut shown);
+    // A script of several lines stays valid when the user removes the comment marks.
+    lines.extend(shown.iter().flat_map(|setting| setting.lines()).map(hidden));
+    if let Some((number, _)) = &suggestion.port {
         lines.push(format!("# and in [ports]: {name} = {number}"));
     }
     for secret in &suggestion.secrets {
         lines.push(format!("# [secrets.{secret}]"));
         lines.push(format!("# from = {{ env = {} }}", line(secret)));
         lines.push(format!("# to = [{}]", line(name)));
+    }
+}
+
+/// The settings that services and suggestions have, with `ready` in its place.
+fn settings(service: &Service, ready: Option<String>, lines: &mut Vec<String>) {
+    lines.push(match service.run.as_str() {
+        "" => "run = \"\"                        # what runs here?".to_owned(),
+        run => format!("run = {}", text(run)),
+    });
+    lines.extend(ready);
+    if !service.depends_on.is_empty() {
+        lines.push(format!("depends_on = {}", list(&service.depends_on)));
+    }
+    if !service.env.is_empty() {
+        lines.push(format!("env = {}", table(&service.env)));
     }
 }
 

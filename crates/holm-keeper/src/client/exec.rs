@@ -1,10 +1,14 @@
 //! One command inside, as channels: frames of the connection on one side, values on the other.
 
-use super::{KeeperClient, Stream, keeper_fault, read_frame, refused, unreachable, wrong_answer};
+use super::{
+    KeeperClient, Order, Stream, keeper_fault, read_frame, refused, unreachable, write_messages,
+    wrong_answer,
+};
 use crate::wire::{Answer, Exec, ExecControl, Op, channel, control_frame, frame};
 use holm_core::Fault;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
-use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
+use std::io;
+use tokio::io::{BufReader, ReadHalf};
 use tokio::sync::mpsc;
 
 /// The capacity of each direction, so that a slow side slows the other.
@@ -35,37 +39,25 @@ impl KeeperClient {
         let (reader, writer) = tokio::io::split(stream);
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
-        tokio::spawn(write_input(writer, input_end));
+        tokio::spawn(write_messages(writer, input_end, frame_of));
         tokio::spawn(read_output(reader, output_end));
         Ok(ExecStream { input, output })
     }
 }
 
-/// Ends with the client. A client that vanishes without a word hangs up its command.
-async fn write_input(mut writer: WriteHalf<Stream>, mut input: mpsc::Receiver<ExecInput>) {
-    loop {
-        let (message, last) = match input.recv().await {
-            Some(ExecInput::Stdin(bytes)) => (Ok(frame(channel::STDIN, &bytes)), false),
-            Some(ExecInput::StdinEof) => (control_frame(&ExecControl::StdinEof), false),
-            Some(ExecInput::Resize { rows, cols }) => {
-                (control_frame(&ExecControl::Resize { rows, cols }), false)
-            }
-            Some(ExecInput::Signal(signal)) => (control_frame(&ExecControl::Signal(signal)), false),
-            Some(ExecInput::Taken { stdout, stderr }) => {
-                (control_frame(&ExecControl::Taken { stdout, stderr }), false)
-            }
-            Some(ExecInput::Hangup) | None => (control_frame(&ExecControl::Hangup), true),
-        };
-        let written = match message {
-            Ok(bytes) => writer.write_all(&bytes).await,
-            Err(error) => Err(error),
-        };
-        // The command may have ended meanwhile; the reading side reports that.
-        if written.is_err() || last {
-            let _ = writer.shutdown().await;
-            return;
+/// A client that vanishes without a word hangs up its command.
+fn frame_of(input: Option<ExecInput>) -> (io::Result<Vec<u8>>, Order) {
+    let control = match input {
+        Some(ExecInput::Stdin(bytes)) => return (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
+        Some(ExecInput::StdinEof) => ExecControl::StdinEof,
+        Some(ExecInput::Resize { rows, cols }) => ExecControl::Resize { rows, cols },
+        Some(ExecInput::Signal(signal)) => ExecControl::Signal(signal),
+        Some(ExecInput::Taken { stdout, stderr }) => ExecControl::Taken { stdout, stderr },
+        Some(ExecInput::Hangup) | None => {
+            return (control_frame(&ExecControl::Hangup), Order::Last);
         }
-    }
+    };
+    (control_frame(&control), Order::Middle)
 }
 
 async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<ExecOutput>) {

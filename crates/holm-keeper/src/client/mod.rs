@@ -23,7 +23,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::sync::mpsc;
 
 /// A keeper answers at once; one that does not is broken.
@@ -156,6 +156,34 @@ impl KeeperClient {
         });
         Ok(receiver)
     }
+}
+
+/// Writes the frame of each message, until the last one. `frame_of` gets `None` when the client vanished
+/// without a word, and says whether a frame is the last.
+async fn write_messages<T>(
+    mut writer: WriteHalf<Stream>,
+    mut messages: mpsc::Receiver<T>,
+    frame_of: fn(Option<T>) -> (io::Result<Vec<u8>>, Order),
+) {
+    loop {
+        let (frame, order) = frame_of(messages.recv().await);
+        let written = match frame {
+            Ok(bytes) => writer.write_all(&bytes).await,
+            Err(error) => Err(error),
+        };
+        // The other end may be gone; the reading side reports that.
+        if written.is_err() || order == Order::Last {
+            let _ = writer.shutdown().await;
+            return;
+        }
+    }
+}
+
+/// Whether messages follow.
+#[derive(PartialEq, Eq)]
+enum Order {
+    Middle,
+    Last,
 }
 
 async fn send(mut stream: Stream, op: Op) -> io::Result<Stream> {

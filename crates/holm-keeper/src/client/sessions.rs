@@ -1,14 +1,16 @@
 //! The sessions of a workspace.
 
 use super::{
-    KeeperClient, Stream, keeper_fault, read_answer, read_frame, refused, unreachable, wrong_answer,
+    KeeperClient, Order, Stream, keeper_fault, read_answer, read_frame, refused, unreachable,
+    write_messages, wrong_answer,
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
     Ask, Attach, AttachControl, AttachInput, AttachOutput, SessionNotice, Told, Word,
 };
 use holm_core::{Code, Fault};
-use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
+use std::io;
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf};
 use tokio::sync::mpsc;
 
 /// Messages under way in each direction.
@@ -51,7 +53,7 @@ impl KeeperClient {
         let (reader, writer) = tokio::io::split(stream);
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
-        tokio::spawn(write_input(writer, input_end));
+        tokio::spawn(write_messages(writer, input_end, frame_of));
         tokio::spawn(read_output(reader, output_end));
         Ok(AttachStream { input, output })
     }
@@ -87,22 +89,12 @@ impl KeeperClient {
     }
 }
 
-/// Ends when the client does. That the daemon died is something else: then nothing is said.
-async fn write_input(mut writer: WriteHalf<Stream>, mut input: mpsc::Receiver<AttachInput>) {
-    loop {
-        let (message, last) = match input.recv().await {
-            Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), false),
-            Some(AttachInput::Control(control)) => (control_frame(&control), false),
-            Some(AttachInput::Detach) | None => (control_frame(&AttachControl::Detach), true),
-        };
-        let written = match message {
-            Ok(bytes) => writer.write_all(&bytes).await,
-            Err(error) => Err(error),
-        };
-        if written.is_err() || last {
-            let _ = writer.shutdown().await;
-            return;
-        }
+/// A client that vanishes without a word detaches.
+fn frame_of(input: Option<AttachInput>) -> (io::Result<Vec<u8>>, Order) {
+    match input {
+        Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
+        Some(AttachInput::Control(control)) => (control_frame(&control), Order::Middle),
+        Some(AttachInput::Detach) | None => (control_frame(&AttachControl::Detach), Order::Last),
     }
 }
 

@@ -5,10 +5,11 @@ mod spawn;
 
 use crate::descriptors::{receive, send};
 use crate::platform::{System, read_signals};
+use crate::process::{Children, reap};
 use crate::wire::{FromInit, ToInit, VERSION};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, WaitOptions, WaitStatus, set_dumpable_behavior, wait};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -67,49 +68,11 @@ fn run(link: &UnixStream, system: &dyn System) -> io::Result<()> {
             // The descriptor only wakes; several exits may have become one signal.
             let _ = read_signals(children.as_fd());
         }
-        if reap(link)? == Left::Nobody && terminating {
+        // The keeper knows which processes it requested.
+        let left = reap(|pid, code| send(link, &FromInit::Exited { pid, code }, &[]))?;
+        if left == Children::None && terminating {
             send(link, &FromInit::Empty, &[])?;
             terminating = false;
         }
-    }
-}
-
-/// Whether init still has children.
-#[derive(PartialEq, Eq)]
-enum Left {
-    Nobody,
-    Somebody,
-}
-
-/// Reports every child that ended. Orphans are reaped too; the keeper knows which processes it
-/// requested.
-fn reap(link: &UnixStream) -> io::Result<Left> {
-    loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => {
-                let pid = pid.as_raw_nonzero().get();
-                send(
-                    link,
-                    &FromInit::Exited {
-                        pid,
-                        code: shell_code(status),
-                    },
-                    &[],
-                )?;
-            }
-            Ok(None) => return Ok(Left::Somebody),
-            Err(Errno::CHILD) => return Ok(Left::Nobody),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The exit code as in a shell.
-fn shell_code(status: WaitStatus) -> u8 {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
-        (None, None) => 255,
     }
 }

@@ -6,12 +6,10 @@
 //! SIGTERM it stays until nothing is left below it.
 
 use crate::platform::{System, read_signals};
+use crate::process::{Children, reap};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    DumpableBehavior, WaitOptions, WaitStatus, getpid, set_child_subreaper, set_dumpable_behavior,
-    wait,
-};
+use rustix::process::{DumpableBehavior, getpid, set_child_subreaper, set_dumpable_behavior};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -63,11 +61,16 @@ fn try_run(argv: &[OsString], system: &dyn System) -> io::Result<u8> {
             Err(error) => return Err(error.into()),
         }
         is_ending |= read_signals(signals.as_fd())?.contains(&libc::SIGTERM);
-        let left = reap(child, &mut code)?;
+        let left = reap(|pid, ended| {
+            if pid == child {
+                code = Some(ended);
+            }
+            Ok(())
+        })?;
         match (code, left) {
-            (Some(code), Left::Nobody) => return Ok(code),
-            (Some(code), Left::Somebody) if !is_ending => return Ok(code),
-            (None, Left::Nobody) => return Ok(CANNOT_EXECUTE),
+            (Some(code), Children::None) => return Ok(code),
+            (Some(code), Children::Some) if !is_ending => return Ok(code),
+            (None, Children::None) => return Ok(CANNOT_EXECUTE),
             _ => {}
         }
     }
@@ -85,34 +88,4 @@ fn close_streams() {
     let _ = rustix::stdio::dup2_stdin(&null);
     let _ = rustix::stdio::dup2_stdout(&null);
     let _ = rustix::stdio::dup2_stderr(&null);
-}
-
-#[derive(PartialEq, Eq)]
-enum Left {
-    Nobody,
-    Somebody,
-}
-
-fn reap(child: i32, code: &mut Option<u8>) -> io::Result<Left> {
-    loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid.as_raw_nonzero().get() == child => {
-                *code = Some(shell_code(status));
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(Left::Somebody),
-            Err(Errno::CHILD) => return Ok(Left::Nobody),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The exit code as in a shell.
-fn shell_code(status: WaitStatus) -> u8 {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => code as u8,
-        (None, Some(signal)) => 128u8.saturating_add(signal as u8),
-        (None, None) => 255,
-    }
 }

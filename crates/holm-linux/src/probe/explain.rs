@@ -3,7 +3,7 @@
 
 use crate::cgroup::{self, Place};
 use crate::open_files;
-use holm_core::fitness::{Check, Status};
+use holm_core::fitness::Check;
 use holm_core::share;
 use holm_engine::Isolation;
 use holm_keeper::plan::{LaunchFailure, Part};
@@ -122,18 +122,8 @@ pub fn control_groups(isolation: &Isolation, groups: &Result<Place, String>) -> 
         (None, Err(why)) => format!("none: {why}; limits of memory and cpus cannot be kept"),
         (None, Ok(_)) => "none could be made; limits of memory and cpus cannot be kept".to_owned(),
     };
-    let is_whole = unkept.is_empty();
-    Check {
-        name: "control groups",
-        status: if is_whole {
-            Status::Ok
-        } else {
-            Status::Warning
-        },
-        detail,
-        fix: (!is_whole).then(|| cgroup::advice().to_owned()),
-        required: false,
-    }
+    let fix = (!unkept.is_empty()).then(|| cgroup::advice().to_owned());
+    Check::optional("control groups", detail, fix)
 }
 
 fn inotify() -> Check {
@@ -142,21 +132,14 @@ fn inotify() -> Check {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0);
-    let enough = most >= 512;
-    Check {
-        name: "inotify instances",
-        status: if enough { Status::Ok } else { Status::Warning },
-        detail: format!(
-            "{most} for all programs of the user together, {} of them for one workspace",
-            share::of_one(most)
-        ),
-        fix: (!enough).then(|| {
-            "`sudo sysctl -w fs.inotify.max_user_instances=8192`, so that many file watchers can \
-             run at once"
-                .to_owned()
-        }),
-        required: false,
-    }
+    let detail = format!(
+        "{most} for all programs of the user together, {} of them for one workspace",
+        share::of_one(most)
+    );
+    let fix = "`sudo sysctl -w fs.inotify.max_user_instances=8192`, so that many file watchers can \
+               run at once";
+    let fix = (most < 512).then(|| fix.to_owned());
+    Check::optional("inotify instances", detail, fix)
 }
 
 /// The kernel counts descriptors in flight per uid, so no limit of a workspace helps a program of
@@ -165,22 +148,20 @@ fn in_flight() -> Check {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let (most, own) = (share::open_files(hard), open_files::inherited());
     let enough = own > most;
-    Check {
-        name: "descriptors in flight",
-        status: if enough { Status::Ok } else { Status::Warning },
-        detail: if enough {
-            format!("workspaces can keep {most} in flight, which leaves some to your programs")
-        } else {
-            format!(
-                "workspaces can keep {most} in flight; meanwhile programs of yours with a lower soft limit \
-                 of open files (here {own}) cannot send any over Unix sockets"
-            )
-        },
-        fix: (!enough).then(|| {
-            format!("`ulimit -Sn {hard}` before a program that has to go on, or run holm as another user")
-        }),
-        required: false,
-    }
+    let detail = if enough {
+        format!("workspaces can keep {most} in flight, which leaves some to your programs")
+    } else {
+        format!(
+            "workspaces can keep {most} in flight; meanwhile programs of yours with a lower soft limit \
+             of open files (here {own}) cannot send any over Unix sockets"
+        )
+    };
+    let fix = (!enough).then(|| {
+        format!(
+            "`ulimit -Sn {hard}` before a program that has to go on, or run holm as another user"
+        )
+    });
+    Check::optional("descriptors in flight", detail, fix)
 }
 
 /// Pipe pages are counted per uid too, and no namespace limits them. By default the kernel makes
@@ -188,17 +169,11 @@ fn in_flight() -> Check {
 fn pipes() -> Option<Check> {
     let most = fs::read_to_string("/proc/sys/fs/pipe-user-pages-hard").ok()?;
     let most: u64 = most.trim().parse().ok()?;
-    (most > 0).then(|| Check {
-        name: "pipes",
-        status: Status::Warning,
-        detail: format!("one workspace can use up all {most} pages of pipes that your programs may have"),
-        fix: Some(
-            "`sudo sysctl -w fs.pipe-user-pages-hard=0`: the soft limit then makes pipes smaller instead of \
-             refusing them"
-                .to_owned(),
-        ),
-        required: false,
-    })
+    let detail =
+        format!("one workspace can use up all {most} pages of pipes that your programs may have");
+    let fix = "`sudo sysctl -w fs.pipe-user-pages-hard=0`: the soft limit then makes pipes smaller \
+               instead of refusing them";
+    (most > 0).then(|| Check::optional("pipes", detail, Some(fix.to_owned())))
 }
 
 fn disk(data_dir: &Path) -> Check {
@@ -210,16 +185,9 @@ fn disk(data_dir: &Path) -> Check {
     let free = rustix::fs::statvfs(place)
         .map(|found| found.f_bavail * found.f_frsize)
         .unwrap_or(0);
-    let enough = free >= ENOUGH;
-    Check {
-        name: "disk",
-        status: if enough { Status::Ok } else { Status::Warning },
-        detail: format!(
-            "{:.1} GiB free at {}",
-            free as f64 / f64::from(1 << 30),
-            place.display()
-        ),
-        fix: (!enough).then(|| "make room, or set HOLM_HOME to a larger disk".to_owned()),
-        required: false,
-    }
+    let gib = free as f64 / f64::from(1 << 30);
+    let detail = format!("{gib:.1} GiB free at {}", place.display());
+    let fix = "make room, or set HOLM_HOME to a larger disk";
+    let fix = (free < ENOUGH).then(|| fix.to_owned());
+    Check::optional("disk", detail, fix)
 }

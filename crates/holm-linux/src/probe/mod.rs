@@ -59,6 +59,8 @@ impl Means {
     }
 }
 
+const NOT_REACHED: &str = "not reached, because an earlier part is missing";
+
 fn kernel() -> Check {
     let release = rustix::system::uname()
         .release()
@@ -69,33 +71,19 @@ fn kernel() -> Check {
         .map_while(|part| part.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let fit = version >= (5, 12);
-    Check {
-        name: "kernel",
-        status: if fit { Status::Ok } else { Status::Missing },
-        detail: format!("Linux {release}"),
-        fix: (!fit).then(|| "holm needs Linux 5.12 or newer".to_owned()),
-        required: true,
-    }
+    let fix = (!fit).then(|| "holm needs Linux 5.12 or newer".to_owned());
+    Check::required("kernel", format!("Linux {release}"), fix)
 }
 
 fn git() -> Check {
     match holm_git::version() {
-        Ok(version) => Check {
-            name: "git",
-            status: Status::Ok,
-            detail: format!("git {}.{}", version.0, version.1),
-            fix: None,
-            required: true,
-        },
+        Ok(version) => {
+            let detail = format!("git {}.{}", version.0, version.1);
+            Check::required("git", detail, None)
+        }
         Err(error) => {
             let fault = holm_core::Fault::from(error);
-            Check {
-                name: "git",
-                status: Status::Missing,
-                detail: fault.message,
-                fix: Some(fault.hint),
-                required: true,
-            }
+            Check::required("git", fault.message, Some(fault.hint))
         }
     }
 }
@@ -112,28 +100,14 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
         };
         checks.push(match failure {
             None if failed => Check {
-                name,
                 status: Status::Warning,
-                detail: "not reached, because an earlier part is missing".to_owned(),
-                fix: None,
-                required: true,
+                ..Check::required(name, NOT_REACHED.to_owned(), None)
             },
-            None => Check {
-                name,
-                status: Status::Ok,
-                detail: "works".to_owned(),
-                fix: None,
-                required: true,
-            },
+            None => Check::required(name, "works".to_owned(), None),
             Some(failure) => {
                 failed = true;
-                Check {
-                    name,
-                    status: Status::Missing,
-                    detail: failure.to_string(),
-                    fix: Some(fix_for(failure, data_dir)),
-                    required: true,
-                }
+                let fix = fix_for(failure, data_dir);
+                Check::required(name, failure.to_string(), Some(fix))
             }
         });
     }
@@ -142,35 +116,20 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
             checks.push(landlock(isolation.landlock));
             checks.push(control_groups(&isolation, &means.groups));
         }
-        Err(failure) if !failed => checks.push(Check {
-            name: "a trial workspace",
-            status: Status::Missing,
-            detail: failure.to_string(),
-            fix: Some(fix_for(&failure, data_dir)),
-            required: true,
-        }),
+        Err(failure) if !failed => {
+            let (detail, fix) = (failure.to_string(), fix_for(&failure, data_dir));
+            checks.push(Check::required("a trial workspace", detail, Some(fix)));
+        }
         Err(_) => {}
     }
     checks
 }
 
 fn landlock(in_force: bool) -> Check {
-    Check {
-        name: "landlock",
-        status: if in_force {
-            Status::Ok
-        } else {
-            Status::Warning
-        },
-        detail: if in_force {
-            "in force"
-        } else {
-            "the kernel does not offer it"
-        }
-        .to_owned(),
-        fix: (!in_force).then(|| {
-            "a second layer only: boot with `lsm=landlock,…`, or use Linux 5.13 or newer".to_owned()
-        }),
-        required: false,
+    if in_force {
+        return Check::optional("landlock", "in force".to_owned(), None);
     }
+    let fix = "a second layer only: boot with `lsm=landlock,…`, or use Linux 5.13 or newer";
+    let detail = "the kernel does not offer it".to_owned();
+    Check::optional("landlock", detail, Some(fix.to_owned()))
 }

@@ -113,11 +113,9 @@ pub const TABLE: &[Row] = &[
     ),
     // Its flags are behind a pointer that a filter cannot read; with ENOSYS libc uses clone.
     Row {
-        name: "clone3",
-        number: libc::SYS_clone3,
-        rule: Rule::Deny,
         error: libc::ENOSYS,
         lifted_when_nested: true,
+        ..deny("clone3", libc::SYS_clone3)
     },
     deny_unless_nested("setns", libc::SYS_setns, Rule::Deny),
     deny_unless_nested("mount", libc::SYS_mount, Rule::Deny),
@@ -157,24 +155,18 @@ pub const TABLE: &[Row] = &[
     deny("open_by_handle_at", libc::SYS_open_by_handle_at),
     #[cfg(target_arch = "x86_64")]
     Row {
-        name: "mknod",
-        number: libc::SYS_mknod,
         rule: Rule::DenyBits {
             argument: 1,
             bits: DEVICE,
         },
-        error: libc::EPERM,
-        lifted_when_nested: false,
+        ..deny("mknod", libc::SYS_mknod)
     },
     Row {
-        name: "mknodat",
-        number: libc::SYS_mknodat,
         rule: Rule::DenyBits {
             argument: 2,
             bits: DEVICE,
         },
-        error: libc::EPERM,
-        lifted_when_nested: false,
+        ..deny("mknodat", libc::SYS_mknodat)
     },
     // The machine.
     deny("kexec_load", libc::SYS_kexec_load),
@@ -208,8 +200,6 @@ pub const TABLE: &[Row] = &[
     // Claims on files that the user has too: opening a file with a lease blocks until its holder
     // responds, up to 45 seconds. Directory signals (F_NOTIFY) predate inotify.
     Row {
-        name: "fcntl",
-        number: libc::SYS_fcntl,
         rule: Rule::DenyValues {
             argument: 1,
             values: &[
@@ -219,14 +209,11 @@ pub const TABLE: &[Row] = &[
                 F_SETDELEG,
             ],
         },
-        error: libc::EPERM,
-        lifted_when_nested: false,
+        ..deny("fcntl", libc::SYS_fcntl)
     },
     // Typing into another terminal; locking the user's encrypted directories, whose keys belong to
     // the uid.
     Row {
-        name: "ioctl",
-        number: libc::SYS_ioctl,
         rule: Rule::DenyValues {
             argument: 1,
             values: &[
@@ -238,46 +225,37 @@ pub const TABLE: &[Row] = &[
                 FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS,
             ],
         },
-        error: libc::EPERM,
-        lifted_when_nested: false,
+        ..deny("ioctl", libc::SYS_ioctl)
     },
     Row {
-        name: "socket",
-        number: libc::SYS_socket,
         rule: Rule::PlainSocketsOnly,
         error: libc::EAFNOSUPPORT,
-        lifted_when_nested: false,
+        ..deny("socket", libc::SYS_socket)
     },
     // The other way to create a socket of a family.
     Row {
-        name: "socketpair",
-        number: libc::SYS_socketpair,
         rule: Rule::PlainSocketsOnly,
         error: libc::EAFNOSUPPORT,
-        lifted_when_nested: false,
+        ..deny("socketpair", libc::SYS_socketpair)
     },
     // A core limit of 1 keeps the kernel from calling the host's crash handler, one of 0 does not.
     // Success without effect, because programs that set it to 0 give up on an error.
     Row {
-        name: "setrlimit",
-        number: libc::SYS_setrlimit,
         rule: Rule::DenyValues {
             argument: 0,
             values: &[libc::RLIMIT_CORE],
         },
         error: NOTHING_HAPPENS,
-        lifted_when_nested: false,
+        ..deny("setrlimit", libc::SYS_setrlimit)
     },
     Row {
-        name: "prlimit64",
-        number: libc::SYS_prlimit64,
         rule: Rule::DenySetting {
             argument: 1,
             value: libc::RLIMIT_CORE,
             pointer: 2,
         },
         error: NOTHING_HAPPENS,
-        lifted_when_nested: false,
+        ..deny("prlimit64", libc::SYS_prlimit64)
     },
 ];
 

@@ -2,19 +2,17 @@
 //! and the workspace is in use.
 
 use super::Used;
-use crate::traffic;
 use crate::visit::Visit;
+use crate::watched::{Watch, Watched};
 use holm_core::WorkspaceId;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-pub struct Wire {
-    stream: Visit,
+pub type Wire = Watched<Use, Visit>;
+
+/// The facts.
+pub struct Use {
     received: Received,
     id: WorkspaceId,
     used: Used,
@@ -49,17 +47,20 @@ impl Wire {
             let _ = stream.set_nodelay(true);
         }
         let received = Received::default();
-        let wire = Self {
-            stream,
+        let watch = Use {
             received: received.clone(),
             id: id.clone(),
             used: Arc::clone(used),
             reported_at: Instant::now(),
         };
-        (wire, received)
+        (Self { stream, watch }, received)
     }
+}
 
-    fn note_use(&mut self) {
+// === impl Use ===
+
+impl Use {
+    fn note(&mut self) {
         if self.reported_at.elapsed() >= OFTEN {
             self.reported_at = Instant::now();
             (self.used)(&self.id);
@@ -67,49 +68,15 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let (polled, received) = traffic::poll_read_reporting(&mut self.stream, context, buffer);
-        if received {
+impl Watch for Use {
+    fn read(&mut self, bytes: usize) {
+        if bytes > 0 {
             self.received.0.store(true, Ordering::Relaxed);
-            self.note_use();
+            self.note();
         }
-        polled
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.note_use();
-        Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.note_use();
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn written(&mut self, _: usize) {
+        self.note();
     }
 }

@@ -25,8 +25,6 @@ use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::watch;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -36,18 +34,12 @@ struct From {
     after: Option<u64>,
 }
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(output))
+operations! {
+    /// A run's output: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
+    get "/workspaces/{id}/runs/{run}/output" "run_output" output
+        of (RunKey, From) opens WebSocket;
 }
 
-/// A run's output: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/runs/{run}/output",
-    operation_id = "run_output",
-    params(RunKey, From),
-    responses((status = 101, description = "a WebSocket"))
-)]
 async fn output(
     State(app): State<Arc<App>>,
     caller: Caller,

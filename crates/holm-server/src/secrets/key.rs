@@ -10,7 +10,7 @@ use axum::extract::State;
 use holm_api::secret::{
     Audit, Export, Exported, Import, Imported, KeepIn, KeyState, RotateKey, Unlock,
 };
-use holm_core::fitness::{Check, Status};
+use holm_core::fitness::Check;
 use holm_core::secret_name;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -235,17 +235,11 @@ impl App {
                 None => format!("the first one makes a key, {}", secrets.first_place()),
             })
         });
-        let (status, detail, fix) = match found.await {
-            Ok(detail) => (Status::Ok, detail, None),
-            Err(fault) => (Status::Warning, fault.message, Some(fault.hint)),
+        let (detail, fix) = match found.await {
+            Ok(detail) => (detail, None),
+            Err(fault) => (fault.message, Some(fault.hint)),
         };
-        Check {
-            name: "stored secrets",
-            status,
-            detail,
-            fix,
-            required: false,
-        }
+        Check::optional("stored secrets", detail, fix)
     }
 
     /// By id.

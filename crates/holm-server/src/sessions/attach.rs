@@ -18,27 +18,19 @@ use holm_engine::session::{
 };
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 type Sink = SplitSink<WebSocket, Message>;
 
 /// The longest name of a client.
 const LONGEST_NAME: usize = 80;
 
-pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::new().routes(routes!(attach))
+operations! {
+    /// Attaches to a session: a WebSocket of binary messages, each one byte of channel and a payload
+    /// (0: JSON of `AttachToServer` and `AttachToClient`, 1: keys, 2: drawing sequences, or text).
+    get "/workspaces/{id}/sessions/{session}/attach" "session_attach" attach
+        of (SessionKey, Attach) opens WebSocket;
 }
 
-/// Attaches to a session: a WebSocket of binary messages, each one byte of channel and a payload
-/// (0: JSON of `AttachToServer` and `AttachToClient`, 1: keys, 2: drawing sequences, or text).
-#[utoipa::path(
-    get,
-    path = "/workspaces/{id}/sessions/{session}/attach",
-    operation_id = "session_attach",
-    params(SessionKey, Attach),
-    responses((status = 101, description = "a WebSocket"))
-)]
 async fn attach(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,

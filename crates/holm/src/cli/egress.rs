@@ -53,7 +53,7 @@ pub fn run(context: &Context, arguments: EgressArgs) -> Outcome {
         }
         let mut stream = client.follow_egress(&id, arguments.limit).await?;
         loop {
-            let entry = stream.next().await?;
+            let entry = stream.next_of_endless().await?;
             context.output.result(&entry, || line(&entry));
         }
     })?;

@@ -110,8 +110,23 @@ pub struct Cli {
     verb: Verb,
 }
 
-#[derive(Debug, Subcommand)]
-enum Verb {
+/// Declares the verbs, each with the arguments of its module, and runs one by its module's `run`.
+macro_rules! verbs {
+    ($($(#[$attribute:meta])* $verb:ident($module:ident::$arguments:ident),)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Verb {
+            $($(#[$attribute])* $verb($module::$arguments),)*
+        }
+
+        fn run(context: &Context, verb: Verb) -> Outcome {
+            match verb {
+                $(Verb::$verb(arguments) => $module::run(context, arguments),)*
+            }
+        }
+    };
+}
+
+verbs! {
     Up(up::UpArgs),
     Init(init::InitArgs),
     Ls(ls::LsArgs),
@@ -200,61 +215,6 @@ pub fn main(started: Instant) -> ExitCode {
         context.output.fault(&fault);
         exit_code(&fault)
     })
-}
-
-fn run(context: &Context, verb: Verb) -> Outcome {
-    match verb {
-        Verb::Up(arguments) => up::run(context, arguments),
-        Verb::Init(arguments) => init::run(context, arguments),
-        Verb::Ls(arguments) => ls::run(context, arguments),
-        Verb::Show(arguments) => show::run(context, arguments),
-        Verb::Rename(arguments) => rename::run(context, arguments),
-        Verb::Start(arguments) => start::run(context, arguments),
-        Verb::Stop(arguments) => stop::run(context, arguments),
-        Verb::Restart(arguments) => restart::run(context, arguments),
-        Verb::Snapshot(arguments) => snapshot::run(context, arguments),
-        Verb::Fork(arguments) => fork::run(context, arguments),
-        Verb::Reset(arguments) => reset::run(context, arguments),
-        Verb::Rm(arguments) => rm::run(context, arguments),
-        Verb::Restore(arguments) => restore::run(context, arguments),
-        Verb::Gc(arguments) => gc::run(context, arguments),
-        Verb::Df(arguments) => df::run(context, arguments),
-        Verb::Open(arguments) => open::run(context, arguments),
-        Verb::Exec(arguments) => exec::run(context, arguments),
-        Verb::Enter(arguments) => enter::run(context, arguments),
-        Verb::Run(arguments) => run::run(context, arguments),
-        Verb::Runs(arguments) => runs::run(context, arguments),
-        Verb::Session(arguments) => session::run(context, arguments),
-        Verb::Ports(arguments) => ports::run(context, arguments),
-        Verb::Checkout(arguments) => checkout::run(context, arguments),
-        Verb::Events(arguments) => events::run(context, arguments),
-        Verb::Top(arguments) => top::run(context, arguments),
-        Verb::Service(arguments) => service::run(context, arguments),
-        Verb::Logs(arguments) => logs::run(context, arguments),
-        Verb::Diff(arguments) => diff::run(context, arguments),
-        Verb::Changes(arguments) => changes::run(context, arguments),
-        Verb::Fetch(arguments) => fetch::run(context, arguments),
-        Verb::Apply(arguments) => apply::run(context, arguments),
-        Verb::Merge(arguments) => merge::run(context, arguments),
-        Verb::Assign(arguments) => assign::run(context, arguments),
-        Verb::Sync(arguments) => sync::run(context, arguments),
-        Verb::Reload(arguments) => reload::run(context, arguments),
-        Verb::Secret(arguments) => secret::run(context, arguments),
-        Verb::Egress(arguments) => egress::run(context, arguments),
-        Verb::Here(arguments) => here::run(context, arguments),
-        Verb::Mcp(arguments) => mcp::run(context, arguments),
-        Verb::Project(arguments) => project::run(context, arguments),
-        Verb::Trust(arguments) => trust::run(context, arguments),
-        Verb::Doctor(arguments) => doctor::run(context, arguments),
-        Verb::Token(arguments) => token::run(context, arguments),
-        Verb::Audit(arguments) => audit::run(context, arguments),
-        Verb::Daemon(arguments) => daemon::run(context, arguments),
-        Verb::Completions(arguments) => completions::run(context, arguments),
-        Verb::Schema(arguments) => schema::run(context, arguments),
-        Verb::ReceivePack(arguments) => receive_pack::run(context, arguments),
-        Verb::UploadPack(arguments) => upload_pack::run(context, arguments),
-        Verb::CarryOut(arguments) => carry_out::run(context, arguments),
-    }
 }
 
 /// Inside a workspace only verbs about this workspace work. Some need no daemon, the others use a

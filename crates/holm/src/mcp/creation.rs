@@ -1,12 +1,10 @@
 //! Tools that need the user's repository: projects, new workspaces, and moves to other commits. The
 //! client's own program does the work ([`Helper`]).
 
-use super::catalogue::Create;
 use super::{Call, value_of};
 use holm_api::project::NewProject;
 use holm_api::workspace::NewWorkspace;
 use holm_core::Fault;
-use holm_core::clone_url::CloneFrom;
 use holm_server::helper::{Earlier, Helper, program};
 use serde_json::Value;
 use std::path::Path;
@@ -14,31 +12,32 @@ use std::path::Path;
 // === impl Call ===
 
 impl Call<'_> {
-    pub async fn create(&self, create: Create) -> Result<Value, Fault> {
-        let from = self.holm.local.allow()?;
-        match create {
-            Create::Project => self.create_project(from).await,
-            Create::Workspace => self.create_workspace(from).await,
-            Create::Assign => {
-                let id = self.workspace().await?.to_string();
-                let reference = self.arguments.needed("ref")?;
-                let mut words = vec!["assign"];
-                if self.arguments.is_set("stash") {
-                    words.push("--stash");
-                }
-                words.extend(["--", &id, reference]);
-                self.progress.say("moving the workspace".to_owned());
-                program::holm(Path::new("/"), &words, None).await
-            }
-            Create::Sync => {
-                let id = self.workspace().await?.to_string();
-                self.progress.say("moving the workspace".to_owned());
-                program::holm(Path::new("/"), &["sync", "--", &id], None).await
-            }
-        }
+    pub async fn workspace_assign(&self) -> Result<Value, Fault> {
+        let reference = self.arguments.needed("ref")?;
+        let stash = self.arguments.is_set("stash").then_some("--stash");
+        self.move_workspace("assign", stash, Some(reference)).await
     }
 
-    async fn create_project(&self, from: CloneFrom) -> Result<Value, Fault> {
+    pub async fn workspace_sync(&self) -> Result<Value, Fault> {
+        self.move_workspace("sync", None, None).await
+    }
+
+    async fn move_workspace(
+        &self,
+        verb: &str,
+        option: Option<&str>,
+        reference: Option<&str>,
+    ) -> Result<Value, Fault> {
+        self.holm.local.allow()?;
+        let id = self.workspace().await?.to_string();
+        let words = [Some(verb), option, Some("--"), Some(&id), reference];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        self.progress.say("moving the workspace".to_owned());
+        program::holm(Path::new("/"), &words, None).await
+    }
+
+    pub async fn project_create(&self) -> Result<Value, Fault> {
+        let from = self.holm.local.allow()?;
         let wish = NewProject {
             path: self.arguments.owned("path"),
             url: self.arguments.owned("url"),
@@ -52,7 +51,8 @@ impl Call<'_> {
         value_of(&helper.project(&wish, Earlier::None).await?)
     }
 
-    async fn create_workspace(&self, from: CloneFrom) -> Result<Value, Fault> {
+    pub async fn workspace_create(&self) -> Result<Value, Fault> {
+        let from = self.holm.local.allow()?;
         let wish = NewWorkspace {
             project: self.arguments.owned("project"),
             path: self.arguments.owned("path"),

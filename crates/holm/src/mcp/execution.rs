@@ -1,7 +1,6 @@
 //! Tools that run programs inside: commands, runs of agents, and sessions.
 
 use super::arguments::wrong;
-use super::catalogue::Execute;
 use super::{Call, value_of};
 use holm_api::client::{ExecEvent, ExecSocket, RunQuery};
 use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
@@ -52,27 +51,17 @@ impl Tail {
 // === impl Call ===
 
 impl Call<'_> {
-    pub async fn execute(&self, execute: Execute) -> Result<Value, Fault> {
-        match execute {
-            Execute::Exec => self.exec().await,
-            Execute::Run => self.run().await,
-            Execute::Runs => self.runs().await,
-            Execute::Spawn => self.spawn().await,
-            Execute::Message => self.message().await,
-            Execute::Read => {
-                let (workspace, session) = self.session().await?;
-                let client = &self.client;
-                let read = match self.arguments.number("since") {
-                    Some(since) => client.session_output(&workspace, &session, since).await?,
-                    None => client.session_screen(&workspace, &session).await?,
-                };
-                value_of(&read)
-            }
-            Execute::Wait => self.wait().await,
-        }
+    pub async fn session_read(&self) -> Result<Value, Fault> {
+        let (workspace, session) = self.session().await?;
+        let client = &self.client;
+        let read = match self.arguments.number("since") {
+            Some(since) => client.session_output(&workspace, &session, since).await?,
+            None => client.session_screen(&workspace, &session).await?,
+        };
+        value_of(&read)
     }
 
-    async fn exec(&self) -> Result<Value, Fault> {
+    pub async fn exec(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let timeout = self.arguments.time("timeout")?;
         let start = Start {
@@ -129,7 +118,7 @@ impl Call<'_> {
         }
     }
 
-    async fn run(&self) -> Result<Value, Fault> {
+    pub async fn run(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let command = self.arguments.words("command");
         let files = self.arguments.map("files").into_iter();
@@ -189,11 +178,10 @@ impl Call<'_> {
         Ok(result)
     }
 
-    async fn runs(&self) -> Result<Value, Fault> {
-        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
-        if let (Some(run), true) = (self.arguments.text("run"), is_of_one) {
-            let id = self.workspace().await?;
-            return value_of(&self.client.run(&id, &run_id(run)?).await?);
+    pub async fn runs_list(&self) -> Result<Value, Fault> {
+        let workspace = self.workspace_if_any().await?;
+        if let (Some(run), Some(id)) = (self.arguments.text("run"), &workspace) {
+            return value_of(&self.client.run(id, &run_id(run)?).await?);
         }
         let query = RunQuery {
             state: self.arguments.owned("state"),
@@ -201,8 +189,8 @@ impl Call<'_> {
             limit: self.arguments.number("limit").map(|limit| limit as usize),
             before: None,
         };
-        if is_of_one {
-            return value_of(&self.client.runs(&self.workspace().await?, &query).await?);
+        if let Some(id) = &workspace {
+            return value_of(&self.client.runs(id, &query).await?);
         }
         let list = self.client.all_runs(&query).await?;
         match (self.arguments.text("run"), list.runs.as_slice()) {
@@ -214,7 +202,7 @@ impl Call<'_> {
         }
     }
 
-    async fn spawn(&self) -> Result<Value, Fault> {
+    pub async fn session_spawn(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let parent = match self.arguments.text("parent") {
             Some(parent) => Some(self.session_of(Some(&id), parent).await?.1.to_string()),
@@ -247,7 +235,7 @@ impl Call<'_> {
         value_of(&session)
     }
 
-    async fn message(&self) -> Result<Value, Fault> {
+    pub async fn session_message(&self) -> Result<Value, Fault> {
         let (workspace, session) = self.session().await?;
         let message = self.arguments.owned("message");
         let keys = self.arguments.words("keys");
@@ -263,7 +251,7 @@ impl Call<'_> {
         value_of(&sent.await?)
     }
 
-    async fn wait(&self) -> Result<Value, Fault> {
+    pub async fn session_wait(&self) -> Result<Value, Fault> {
         let (workspace, session) = self.session().await?;
         let pattern = self.arguments.owned("pattern");
         let idle = self.arguments.time("idle")?;
@@ -282,12 +270,7 @@ impl Call<'_> {
     /// The named session, and its workspace.
     async fn session(&self) -> Result<(WorkspaceId, SessionId), Fault> {
         let typed = self.arguments.needed("session")?;
-        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
-        let workspace = if is_of_one {
-            Some(self.workspace().await?)
-        } else {
-            None
-        };
+        let workspace = self.workspace_if_any().await?;
         self.session_of(workspace.as_ref(), typed).await
     }
 

@@ -1,7 +1,6 @@
 //! Tools for files of a workspace. The daemon handles them inside; paths are not interpreted here.
 
 use super::arguments::wrong;
-use super::catalogue::File;
 use super::{Call, value_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,15 +17,7 @@ const MOST_ENTRIES: u64 = 1000;
 // === impl Call ===
 
 impl Call<'_> {
-    pub async fn file(&self, file: File) -> Result<Value, Fault> {
-        match file {
-            File::List => self.list().await,
-            File::Read => self.read().await,
-            File::Write => self.write().await,
-        }
-    }
-
-    async fn list(&self) -> Result<Value, Fault> {
+    pub async fn file_list(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let path = self.arguments.text("path").unwrap_or(".").as_bytes();
         let after = self.arguments.text("after").map(str::as_bytes);
@@ -35,7 +26,7 @@ impl Call<'_> {
         value_of(&self.client.list_files(&id, path, after, limit).await?)
     }
 
-    async fn read(&self) -> Result<Value, Fault> {
+    pub async fn file_read(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let path = self.arguments.needed("path")?;
         let offset = self.arguments.number("offset").unwrap_or(0);
@@ -74,7 +65,7 @@ impl Call<'_> {
         }))
     }
 
-    async fn write(&self) -> Result<Value, Fault> {
+    pub async fn file_write(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let path = self.arguments.needed("path")?;
         let content = self.arguments.needed("content")?;

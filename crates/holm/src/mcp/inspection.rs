@@ -1,6 +1,6 @@
 //! Tools that only read.
 
-use super::catalogue::{Inspect, Reach};
+use super::catalogue::Reach;
 use super::{Call, Door, value_of};
 use crate::since::since;
 use crate::wiring::guest;
@@ -22,39 +22,41 @@ const LONGEST_HERE: usize = 1 << 20;
 // === impl Call ===
 
 impl Call<'_> {
-    pub async fn inspect(&self, inspect: Inspect) -> Result<Value, Fault> {
-        let client = &self.client;
-        match inspect {
-            Inspect::Projects => value_of(&client.projects().await?),
-            Inspect::Workspaces => {
-                if self.arguments.is_set("trash") {
-                    value_of(&client.trash().await?)
-                } else {
-                    value_of(&client.workspaces().await?)
-                }
-            }
-            Inspect::Show => value_of(&client.workspace(&self.workspace().await?).await?),
-            Inspect::Changes => {
-                let id = self.workspace().await?;
-                let tree = self.tree(&id).await?;
-                value_of(&client.changes(&id, &tree).await?)
-            }
-            Inspect::Diff => self.diff().await,
-            Inspect::Logs => {
-                let lines = self.logs(&self.workspace().await?).await?;
-                Ok(json!({ "lines": lines }))
-            }
-            Inspect::Ports => self.ports().await,
-            Inspect::Here => self.here(&self.workspace().await?).await,
+    pub async fn project_list(&self) -> Result<Value, Fault> {
+        value_of(&self.client.projects().await?)
+    }
+
+    pub async fn workspace_list(&self) -> Result<Value, Fault> {
+        if self.arguments.is_set("trash") {
+            value_of(&self.client.trash().await?)
+        } else {
+            value_of(&self.client.workspaces().await?)
         }
     }
 
-    async fn ports(&self) -> Result<Value, Fault> {
-        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
-        if is_of_one {
-            value_of(&self.client.ports_of(&self.workspace().await?).await?)
-        } else {
-            value_of(&self.client.ports().await?)
+    pub async fn workspace_show(&self) -> Result<Value, Fault> {
+        value_of(&self.client.workspace(&self.workspace().await?).await?)
+    }
+
+    pub async fn changes(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let tree = self.tree(&id).await?;
+        value_of(&self.client.changes(&id, &tree).await?)
+    }
+
+    pub async fn logs(&self) -> Result<Value, Fault> {
+        let lines = self.log_lines(&self.workspace().await?).await?;
+        Ok(json!({ "lines": lines }))
+    }
+
+    pub async fn here(&self) -> Result<Value, Fault> {
+        self.description(&self.workspace().await?).await
+    }
+
+    pub async fn ports(&self) -> Result<Value, Fault> {
+        match self.workspace_if_any().await? {
+            Some(id) => value_of(&self.client.ports_of(&id).await?),
+            None => value_of(&self.client.ports().await?),
         }
     }
 
@@ -68,7 +70,7 @@ impl Call<'_> {
         })
     }
 
-    async fn diff(&self) -> Result<Value, Fault> {
+    pub async fn diff(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let tree = self.tree(&id).await?;
         let mut patch = Vec::new();
@@ -82,7 +84,7 @@ impl Call<'_> {
         Ok(json!({ "diff": diff, "truncated": truncated }))
     }
 
-    pub async fn logs(&self, id: &WorkspaceId) -> Result<Vec<LogLine>, Fault> {
+    pub async fn log_lines(&self, id: &WorkspaceId) -> Result<Vec<LogLine>, Fault> {
         let since = self.arguments.text("since").map(since).transpose()?;
         let last = self.arguments.number("last").unwrap_or(LAST_LINES);
         let query = LogQuery {
@@ -100,7 +102,7 @@ impl Call<'_> {
     }
 
     /// The keeper's description: asked directly from inside, and by a command from outside.
-    pub async fn here(&self, id: &WorkspaceId) -> Result<Value, Fault> {
+    pub async fn description(&self, id: &WorkspaceId) -> Result<Value, Fault> {
         if self.holm.reach == Reach::Inside && matches!(self.holm.door, Door::Command) {
             return holm_engine::try_blocking(guest::here).await;
         }

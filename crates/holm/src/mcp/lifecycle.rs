@@ -1,6 +1,5 @@
 //! Tools that change a workspace's state: start, stop, remove, snapshot, fork, reset.
 
-use super::catalogue::Lifecycle;
 use super::{Call, value_of};
 use crate::resolve;
 use holm_api::Workspace;
@@ -19,63 +18,61 @@ const PATIENCE: Duration = Duration::from_secs(60);
 // === impl Call ===
 
 impl Call<'_> {
-    pub async fn live(&self, lifecycle: Lifecycle) -> Result<Value, Fault> {
-        let client = &self.client;
-        let workspace = match lifecycle {
-            Lifecycle::Checkout => return self.check_out().await,
-            Lifecycle::Restore => return self.restore().await,
-            Lifecycle::RestartService => return self.restart_service().await,
-            Lifecycle::Start => {
-                let id = self.workspace().await?;
-                client.start(&id).await?;
-                self.settle(&id).await?;
-                client.workspace(&id).await?
-            }
-            Lifecycle::Stop => client.stop(&self.workspace().await?).await?,
-            Lifecycle::Remove => {
-                let removal = if self.arguments.is_set("force") {
-                    Removal::Force
-                } else {
-                    Removal::RefuseUnsaved
-                };
-                client.remove(&self.workspace().await?, removal).await?
-            }
-            Lifecycle::Rename => {
-                let label = self.arguments.needed("label")?;
-                client.rename(&self.workspace().await?, label).await?
-            }
-            Lifecycle::Snapshot => {
-                let name = self.arguments.needed("name")?.to_owned();
-                let take = TakeSnapshot { name };
-                client
-                    .take_snapshot(&self.workspace().await?, &take)
-                    .await?
-            }
-            Lifecycle::Fork => self.fork().await?,
-            Lifecycle::Reset => {
-                let reset = Reset {
-                    volume: self.arguments.owned("volume"),
-                    at: self.arguments.owned("at"),
-                    force: self.arguments.is_set("force"),
-                };
-                client.reset(&self.workspace().await?, &reset).await?
-            }
-        };
-        value_of(&workspace)
+    pub async fn workspace_start(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        self.client.start(&id).await?;
+        self.settle(&id).await?;
+        value_of(&self.client.workspace(&id).await?)
     }
 
-    async fn fork(&self) -> Result<Workspace, Fault> {
+    pub async fn workspace_stop(&self) -> Result<Value, Fault> {
+        value_of(&self.client.stop(&self.workspace().await?).await?)
+    }
+
+    pub async fn workspace_remove(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let removal = if self.arguments.is_set("force") {
+            Removal::Force
+        } else {
+            Removal::RefuseUnsaved
+        };
+        value_of(&self.client.remove(&id, removal).await?)
+    }
+
+    pub async fn workspace_rename(&self) -> Result<Value, Fault> {
+        let label = self.arguments.needed("label")?;
+        let id = self.workspace().await?;
+        value_of(&self.client.rename(&id, label).await?)
+    }
+
+    pub async fn snapshot(&self) -> Result<Value, Fault> {
+        let name = self.arguments.needed("name")?.to_owned();
+        let id = self.workspace().await?;
+        let take = TakeSnapshot { name };
+        value_of(&self.client.take_snapshot(&id, &take).await?)
+    }
+
+    pub async fn reset(&self) -> Result<Value, Fault> {
+        let reset = Reset {
+            volume: self.arguments.owned("volume"),
+            at: self.arguments.owned("at"),
+            force: self.arguments.is_set("force"),
+        };
+        value_of(&self.client.reset(&self.workspace().await?, &reset).await?)
+    }
+
+    pub async fn fork(&self) -> Result<Value, Fault> {
         let fork = Fork {
             label: self.arguments.owned("label"),
             at: self.arguments.owned("at"),
         };
         let forked = self.client.fork(&self.workspace().await?, &fork).await?;
         let Ok(id) = WorkspaceId::parse(&forked.id) else {
-            return Ok(forked);
+            return value_of(&forked);
         };
         self.settle(&id).await?;
         let now = self.client.workspace(&id).await?;
-        Ok(Workspace {
+        value_of(&Workspace {
             created: forked.created,
             ms: forked.ms,
             notes: forked.notes,
@@ -83,7 +80,7 @@ impl Call<'_> {
         })
     }
 
-    async fn restore(&self) -> Result<Value, Fault> {
+    pub async fn workspace_restore(&self) -> Result<Value, Fault> {
         let typed = [self.arguments.needed("workspace")?.to_owned()];
         let ids = resolve::all_trashed(&self.client, &typed).await?;
         match ids.as_slice() {
@@ -96,7 +93,7 @@ impl Call<'_> {
         }
     }
 
-    async fn check_out(&self) -> Result<Value, Fault> {
+    pub async fn checkout(&self) -> Result<Value, Fault> {
         let list = match self.arguments.text("workspace") {
             Some(_) => {
                 let ports = self.arguments.words("ports");
@@ -112,7 +109,7 @@ impl Call<'_> {
         value_of(&list)
     }
 
-    async fn restart_service(&self) -> Result<Value, Fault> {
+    pub async fn service_restart(&self) -> Result<Value, Fault> {
         let id = self.workspace().await?;
         let act = ServiceAct {
             service: self.arguments.needed("service")?.to_owned(),

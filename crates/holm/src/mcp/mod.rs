@@ -20,7 +20,7 @@ mod stdio;
 
 use crate::{connect, resolve};
 use arguments::Arguments;
-use catalogue::{Action, Reach, Tool};
+use catalogue::{Reach, Tool};
 use holm_api::ErrorBody;
 use holm_api::client::Client;
 use holm_core::clone_url::CloneFrom;
@@ -175,7 +175,7 @@ impl Holm {
             arguments,
             progress,
         };
-        call.perform(tool.action).await
+        (tool.perform)(&call).await
     }
 }
 
@@ -276,16 +276,6 @@ impl ServerHandler for Holm {
 // === impl Call ===
 
 impl Call<'_> {
-    async fn perform(&self, action: Action) -> Result<Value, Fault> {
-        match action {
-            Action::Create(create) => self.create(create).await,
-            Action::Lifecycle(lifecycle) => self.live(lifecycle).await,
-            Action::Execute(execution) => self.execute(execution).await,
-            Action::Inspect(inspection) => self.inspect(inspection).await,
-            Action::File(file) => self.file(file).await,
-        }
-    }
-
     /// The workspace of the call: the argument, or the server's own.
     async fn workspace(&self) -> Result<WorkspaceId, Fault> {
         let typed = self.arguments.text("workspace");
@@ -294,6 +284,16 @@ impl Call<'_> {
             (None, None) => Err(arguments::missing("workspace")),
             (Some(scope), None) => Ok(scope.clone()),
             (Some(scope), Some(typed)) => self.in_scope(scope, typed).await,
+        }
+    }
+
+    /// As [`Self::workspace`]; `None` if the call is for all workspaces.
+    async fn workspace_if_any(&self) -> Result<Option<WorkspaceId>, Fault> {
+        let is_of_one = self.holm.scope.is_some() || self.arguments.text("workspace").is_some();
+        if is_of_one {
+            self.workspace().await.map(Some)
+        } else {
+            Ok(None)
         }
     }
 

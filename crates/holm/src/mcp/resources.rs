@@ -88,11 +88,11 @@ impl Holm {
         };
         let (text, kind) = match meant {
             Meant::Here => {
-                let here = call.here(&id).await?;
+                let here = call.description(&id).await?;
                 (guest::markdown(&here), MARKDOWN)
             }
             Meant::Logs(_) => {
-                let lines = call.logs(&id).await?;
+                let lines = call.log_lines(&id).await?;
                 (lines.iter().map(line).collect(), PLAIN)
             }
         };

@@ -79,9 +79,10 @@ fn summary(at: &Path) -> Vec<String> {
     assert_eq!(config.services.len(), proposal.services.len());
     lines.extend(config.volumes.keys().map(|name| format!("volume {name}")));
     for it in &proposal.suggestions {
-        let run = it.run.as_deref().unwrap_or("?");
+        let run = if it.run.is_empty() { "?" } else { &it.run };
         let last = run.trim_end().lines().last().unwrap_or_default().trim();
-        let port = it.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let port = it.port.as_ref().map(|(port, _)| format!(":{port}"));
+        let port = port.unwrap_or_default();
         lines.push(format!("maybe {}{port} = {last}", it.name));
         lines.extend(it.secrets.iter().map(|name| format!("  secret {name}")));
     }

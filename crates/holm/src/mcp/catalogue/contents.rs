@@ -5,19 +5,19 @@ use super::{Argument, Form, WORKSPACE, needed};
 const PATH_INSIDE: Argument = needed("path", Form::Text, "below the project's root");
 
 tools! {
-    changes "List changed files" Reads Inside Inspect::Changes
+    changes "List changed files" Reads Inside
         "Lists the files that differ from the commit that the workspace started from, including \
         untracked files: path, operation (create update delete rename), from, binary."
         {
             WORKSPACE
         }
-    diff "Show the difference" Reads Inside Inspect::Diff
+    diff "Show the difference" Reads Inside
         "The difference between the commit that the workspace started from and its working tree, \
         as a git patch. A very long patch is cut off at the end."
         {
             WORKSPACE
         }
-    file_list "List a directory" Reads Inside File::List
+    file_list "List a directory" Reads Inside
         "The entries of a directory of the workspace. Links are not followed."
         {
             WORKSPACE
@@ -25,7 +25,7 @@ tools! {
             (after?: Text "the last name of the previous page")
             (limit?: Number "maximum number of entries; default: 1000")
         }
-    file_read "Read a file" Reads Inside File::Read
+    file_read "Read a file" Reads Inside
         "Reads a file of the workspace: `content` is text, or base64 with `encoding` \"base64\" if \
         the file is not UTF-8. At most 256 KiB per call; `more` is true if the file continues \
         after `offset` + `length`."
@@ -35,7 +35,7 @@ tools! {
             (offset?: Number "the first byte to read")
             (length?: Number "maximum number of bytes")
         }
-    file_write "Write a file" Destroys Inside File::Write
+    file_write "Write a file" Destroys Inside
         "Creates or atomically replaces a file of the workspace, and creates missing directories."
         {
             WORKSPACE
@@ -44,7 +44,7 @@ tools! {
             (encoding?: Text "\"base64\" if `content` is encoded that way")
             (executable?: Flag "whether the file is executable; default: unchanged")
         }
-    logs "Read logs" Reads Inside Inspect::Logs
+    logs "Read logs" Reads Inside
         "The last lines that the workspace's services wrote, with time, service and stream. Logs \
         are stored outside the workspace."
         {
@@ -53,13 +53,13 @@ tools! {
             (since?: Text "RFC 3339, or how long ago (\"10m\")")
             (last?: Number "maximum number of lines; default: 200")
         }
-    ports "List ports" Reads Inside Inspect::Ports
+    ports "List ports" Reads Inside
         "Lists all ports, declared and discovered: the port inside, the port on the host, and the \
         URL."
         {
             (workspace?: Text "only ports of this workspace")
         }
-    here "Describe a workspace" Reads Inside Inspect::Here
+    here "Describe a workspace" Reads Inside
         "Describes a running workspace as its own processes see it: id, label, URLs and ports, \
         services and their state, databases, volumes, limits, allowed network destinations, and \
         how to read logs."

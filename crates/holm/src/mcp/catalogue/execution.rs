@@ -17,7 +17,7 @@ const WORKSPACE_OF_SESSION: Argument = optional(
 );
 
 tools! {
-    exec "Run a command inside" Destroys Inside Execute::Exec
+    exec "Run a command inside" Destroys Inside
         "Runs a command inside a workspace, in the project's root, and waits until it ends. \
         Returns exit_code (124 timeout, 126/127 as in sh, 128+n signal), stdout and stderr; very \
         long output is cut off at the beginning. A stopped workspace is started. No shell is \
@@ -30,7 +30,7 @@ tools! {
             (message?: Text "the command's stdin")
             TIMEOUT
         }
-    run "Run an agent or a command once" Destroys Inside Execute::Run
+    run "Run an agent or a command once" Destroys Inside
         "Runs an agent (or a command) once inside a workspace, with `message` on its stdin, and \
         waits. Returns exit code, output, and the files that it changed; the run is recorded. \
         After `timeout` (default: five minutes) it is ended with all its child processes."
@@ -46,7 +46,7 @@ tools! {
             (wait?: Flag "wait until it ends; default: true")
             (key?: Text "idempotency key: requests with the same key run once")
         }
-    runs_list "List runs" Reads Inside Execute::Runs
+    runs_list "List runs" Reads Inside
         "Lists recorded runs of one workspace or of all, newest first. With `run`: all details of \
         one run, with the files that it changed."
         {
@@ -55,7 +55,7 @@ tools! {
             (state?: Text "queued, running, succeeded, failed, timed_out, cancelled or lost")
             (limit?: Number "maximum number of runs")
         }
-    session_spawn "Start a session" Changes Inside Execute::Spawn
+    session_spawn "Start a session" Changes Inside
         "Starts an agent, a command or a shell in a persistent terminal inside a workspace. The \
         session continues when this call, its clients or the daemon end. With `parent` it ends \
         when that session ends. Returns the session; pass its `id` to the other session tools."
@@ -70,7 +70,7 @@ tools! {
             (rows?: Number "default: 24")
             (cols?: Number "default: 80")
         }
-    session_message "Type into a session" Destroys Inside Execute::Message
+    session_message "Type into a session" Destroys Inside
         "Types `message` and then `keys` into a session, followed by Enter unless `enter` is \
         false. Returns a cursor: session_read with this cursor as `since` returns the output that \
         followed."
@@ -81,14 +81,14 @@ tools! {
             (keys?: Words "keys to press: Enter, Escape, Tab, Up, C-c, F1, …")
             (enter?: Flag "whether Enter follows; default: true if there is a message")
         }
-    session_read "Read a session" Reads Inside Execute::Read
+    session_read "Read a session" Reads Inside
         "Returns the screen of a session as text, or with `since` the output after a cursor."
         {
             SESSION
             WORKSPACE_OF_SESSION
             (since?: Number "a cursor; 0: all stored output")
         }
-    session_wait "Wait for a session" Reads Inside Execute::Wait
+    session_wait "Wait for a session" Reads Inside
         "Waits until a session has written nothing for `idle`, its output matches `pattern`, it \
         ended, or `timeout` expired. Without `idle` and `pattern`, `idle` is 2 s. Returns which of \
         these happened, and the cursor."

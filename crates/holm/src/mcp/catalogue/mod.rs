@@ -1,10 +1,10 @@
 //! The tools as data, in groups. Their names and arguments are part of the product.
 
-/// A group of tools: name, title, nature, reach and action; the description; then the arguments. An
-/// argument with `?` can be left out.
+/// A group of tools: name, title, nature and reach; the description; then the arguments. An argument
+/// with `?` can be left out. The method of [`Call`](super::Call) with the tool's name performs it.
 macro_rules! tools {
     ($(
-        $name:ident $title:literal $nature:ident $reach:ident $group:ident::$action:ident
+        $name:ident $title:literal $nature:ident $reach:ident
         $description:literal
         { $($argument:tt)* }
     )*) => {
@@ -15,7 +15,7 @@ macro_rules! tools {
             arguments: &[$(tools!(@ $argument)),*],
             nature: super::Nature::$nature,
             reach: super::Reach::$reach,
-            action: super::Action::$group(super::$group::$action),
+            perform: |call| Box::pin(call.$name()),
         }),*];
     };
     (@ ($name:ident: $form:ident $description:literal)) => {
@@ -31,8 +31,11 @@ mod contents;
 mod execution;
 mod workspaces;
 
+use super::Call;
+use holm_core::Fault;
 use rmcp::model::{JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
+use std::pin::Pin;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub struct Tool {
     nature: Nature,
     /// The narrowest server that offers it.
     reach: Reach,
-    pub action: Action,
+    pub perform: Perform,
 }
 
 #[derive(Debug)]
@@ -95,66 +98,9 @@ pub enum Reach {
     Everything,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Create(Create),
-    Lifecycle(Lifecycle),
-    Execute(Execute),
-    Inspect(Inspect),
-    File(File),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Create {
-    Project,
-    Workspace,
-    Assign,
-    Sync,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lifecycle {
-    Start,
-    Stop,
-    Remove,
-    Restore,
-    Rename,
-    Snapshot,
-    Fork,
-    Reset,
-    Checkout,
-    RestartService,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Execute {
-    Exec,
-    Run,
-    Runs,
-    Spawn,
-    Message,
-    Read,
-    Wait,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inspect {
-    Projects,
-    Workspaces,
-    Show,
-    Changes,
-    Diff,
-    Logs,
-    Ports,
-    Here,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum File {
-    List,
-    Read,
-    Write,
-}
+/// Performs a tool; the value is its result.
+pub type Perform = for<'a, 'b> fn(&'a Call<'b>) -> Performing<'a>;
+type Performing<'a> = Pin<Box<dyn Future<Output = Result<Value, Fault>> + Send + 'a>>;
 
 const WORKSPACE: Argument = argument(
     "workspace",
