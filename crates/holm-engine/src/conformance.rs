@@ -4,12 +4,12 @@
 //! Each action is done twice, because a daemon that died repeats what it does not know to be done.
 
 use crate::driver::{Discard, Driver, Journaled, Known, Measure, Observation, Progress};
-use crate::spec::{
-    Brought, Code, Environment, Layers, Limits, Network, Purpose, Siblings, WorkspaceSpec,
-};
 use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper};
+use holm_core::spec::{
+    Brought, Code, Environment, Layers, Limits, Network, Purpose, Siblings, WorkspaceSpec,
+};
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;

@@ -1,7 +1,7 @@
 //! Runs a program inside and returns its answer. The output comes from a hostile program: its time
 //! and size are limited here, and callers parse it strictly. Called wherever git runs inside.
 
-use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
 use holm_core::{Code, Fault, cut};
 use holm_keeper::client::KeeperClient;
 use std::time::Duration;

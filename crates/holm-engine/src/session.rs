@@ -5,10 +5,10 @@ use crate::command::Stopped;
 use crate::engine::{Engine, now};
 use crate::runs::Credential;
 use holm_core::plan::{Keeper, State};
-pub use holm_core::session::protocol::*;
+use holm_core::session::protocol::{Ask, Attach, NewSession, SessionStatus, Told};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
-pub use holm_keeper::client::{AttachStream, SessionNotices};
+use holm_keeper::client::{AttachStream, SessionNotices};
 
 // === impl Engine ===
 

@@ -12,13 +12,13 @@ use holm_core::config::{
     ProjectConfig, Root, SIBLINGS, Scope,
 };
 use holm_core::policy::Typed;
-use holm_core::toolchain::{Client, Look, Visible, visible};
-use holm_core::{Code, Fault};
-use holm_engine::WorkspaceSpec;
-use holm_engine::spec::{
+use holm_core::spec::WorkspaceSpec;
+use holm_core::spec::{
     Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
     Network, Purpose, Remote, Shared, Siblings, Volume,
 };
+use holm_core::toolchain::{Client, Look, Visible, visible};
+use holm_core::{Code, Fault};
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
 use std::collections::BTreeMap;

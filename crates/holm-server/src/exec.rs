@@ -13,11 +13,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Masking, Resume, Terminal};
 use holm_core::{Fault, RequestId, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{
-    ExecInput, ExecOutput, ExecRequest, ExecStream, Masking, Resume, Terminal,
-};
+use holm_keeper::client::ExecStream;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,9 +13,9 @@ use holm_api::project::{
 use holm_config::user::UserConfig;
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
 use holm_core::git_settings::Setting;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
-use holm_engine::WorkspaceSpec;
 use holm_engine::store::ProjectRecord;
 use std::sync::Arc;
 

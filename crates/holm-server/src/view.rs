@@ -4,9 +4,9 @@ use holm_api::project::Project;
 use holm_api::workspace::{
     Isolation, Limits, LimitsInForce, Port, Service, Snapshot, Volume, Workspace,
 };
+use holm_core::service::status::ServiceStatus;
+use holm_core::spec::DeclaredPort;
 use holm_engine::View;
-use holm_engine::service::ServiceStatus;
-use holm_engine::spec::DeclaredPort;
 use holm_engine::store::ProjectRecord;
 use holm_proxy::Source;
 use jiff::Timestamp;
@@ -69,15 +69,15 @@ pub fn workspace(view: View) -> Workspace {
 
 /// Those in force, or at the next start.
 fn protected_paths(
-    spec: &holm_engine::WorkspaceSpec,
-    isolation: Option<&holm_engine::Isolation>,
+    spec: &holm_core::spec::WorkspaceSpec,
+    isolation: Option<&holm_core::isolation::Isolation>,
 ) -> Vec<String> {
     let in_force = isolation.and_then(|isolation| isolation.protected.clone());
     in_force.unwrap_or_else(|| spec.protected_paths.clone())
 }
 
 /// Without its size, which has to be measured.
-fn volume(volume: &holm_engine::spec::Volume) -> Volume {
+fn volume(volume: &holm_core::spec::Volume) -> Volume {
     Volume {
         name: volume.name.clone(),
         policy: volume.policy.as_str().to_owned(),
@@ -85,7 +85,7 @@ fn volume(volume: &holm_engine::spec::Volume) -> Volume {
     }
 }
 
-pub fn snapshots(spec: &holm_engine::WorkspaceSpec) -> Vec<Snapshot> {
+pub fn snapshots(spec: &holm_core::spec::WorkspaceSpec) -> Vec<Snapshot> {
     let snapshots = spec.snapshots.iter().map(|snapshot| Snapshot {
         name: snapshot.name.clone(),
         created_at: snapshot.created_at.clone(),
@@ -139,7 +139,7 @@ pub fn time(at: Timestamp) -> String {
     format!("{at:.3}")
 }
 
-fn in_force(isolation: holm_engine::Isolation) -> Isolation {
+fn in_force(isolation: holm_core::isolation::Isolation) -> Isolation {
     Isolation {
         user: isolation.user,
         mount: isolation.mount,

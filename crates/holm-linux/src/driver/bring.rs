@@ -6,9 +6,9 @@
 use super::{disk_fault, layer, remove_tree};
 use crate::Layout;
 use holm_core::layer::Dated;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
 use holm_engine::driver::BroughtTree;
-use holm_engine::spec::WorkspaceSpec;
 use holm_keeper::files::unpack::unpack;
 use std::fs::{self, File};
 use std::io;

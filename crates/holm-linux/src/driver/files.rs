@@ -7,8 +7,8 @@ use super::{
 use crate::Layout;
 use crate::launch::PROTECTED_WITHIN;
 use crate::layout::make_directories;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
 use holm_keeper::directories::WorkspaceDirs;

@@ -22,8 +22,9 @@ use holm_api::run::{
     RunState as WireState,
 };
 use holm_core::agents::TIMEOUT;
+use holm_core::run::RunState;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
-use holm_engine::run::{RunFilter, RunRecord, RunState};
+use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::{Begun, NewFile, NewRun, Stopped};
 use jiff::Timestamp;
 use serde::Deserialize;

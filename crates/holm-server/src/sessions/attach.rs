@@ -12,10 +12,10 @@ use bytes::BytesMut;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::session::{Attach, AttachToClient, AttachToServer, CONTROL, INPUT, OUTPUT};
+use holm_core::session::protocol;
+use holm_core::session::protocol::{AttachControl, AttachInput, AttachOutput, Word, Writing};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
-use holm_engine::session::{
-    self, AttachControl, AttachInput, AttachOutput, AttachStream, Word, Writing,
-};
+use holm_keeper::client::AttachStream;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use utoipa_axum::router::OpenApiRouter;
@@ -56,11 +56,11 @@ async fn attach(
     Ok(upgrade.on_upgrade(move |socket| converse(app, id, wanted, socket)))
 }
 
-fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
+fn wanted(session: &SessionId, attach: Attach) -> protocol::Attach {
     let name = attach.name.unwrap_or_default();
     let name = name.chars().filter(|one| !one.is_control());
     let name: String = name.take(LONGEST_NAME).collect();
-    session::Attach {
+    protocol::Attach {
         session: session.to_string(),
         size: attach.rows.zip(attach.cols),
         writing: match (attach.read_only, attach.take) {
@@ -78,7 +78,7 @@ fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
     }
 }
 
-async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socket: WebSocket) {
+async fn converse(app: Arc<App>, id: WorkspaceId, wanted: protocol::Attach, socket: WebSocket) {
     let (mut sink, stream) = socket.split();
     let name = wanted.session.clone();
     let result = match app.engine.attach_session(&id, wanted).await {

@@ -19,9 +19,10 @@ use holm_api::session::{
     Attention, LONGEST_WAIT_MS, NewSession, ReadText, ScreenShape, SendInput, Sent, Session,
     SessionList, Wait, Waited,
 };
+use holm_core::session::protocol;
+use holm_core::session::protocol::{Ask, SessionStatus, Told, WaitEnd};
 use holm_core::session::{SessionName, Size, not_found};
 use holm_core::{Code, Fault, SessionId, WorkspaceId, shell};
-use holm_engine::session::{self, Ask, SessionStatus, Told, WaitEnd};
 use holm_engine::{Credential, Stopped};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ const NOT_FOUND: &str = "command not found";
 
 /// A session to start.
 struct Wanted {
-    session: session::NewSession,
+    session: protocol::NewSession,
     credentials: Vec<Credential>,
     notes: Vec<String>,
     how_to_add: Option<String>,
@@ -287,7 +288,7 @@ impl App {
         checked(&argv, &env, cwd.as_deref())?;
         self.require_within_policy(id).await?;
         let mut wanted = Wanted {
-            session: session::NewSession::default(),
+            session: protocol::NewSession::default(),
             credentials: Vec::new(),
             notes: Vec::new(),
             how_to_add: None,
@@ -324,7 +325,7 @@ impl App {
             let prompt = prompt.map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes()));
             env = prompt.chain(env).collect();
         }
-        wanted.session = session::NewSession {
+        wanted.session = protocol::NewSession {
             id: SessionId::random().to_string(),
             argv,
             env,
