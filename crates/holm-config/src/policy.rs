@@ -93,7 +93,7 @@ impl PolicyFile {
             Err(fault) => (Status::Missing, fault.message, Some(fault.hint)),
         };
         Check {
-            name: "policy",
+            name: "policy".to_owned(),
             status,
             detail,
             fix,

@@ -97,7 +97,7 @@ pub async fn check(driver: Arc<dyn Driver>, spec: WorkspaceSpec) {
 impl Suite {
     async fn answers(&self) {
         let checks = done("probe", self.driver.probe().await);
-        let names: HashSet<_> = checks.iter().map(|check| check.name).collect();
+        let names: HashSet<_> = checks.iter().map(|check| &check.name).collect();
         assert_eq!(names.len(), checks.len(), "a check has a name of its own");
         done("check", self.driver.check(&self.spec));
         let room = done("room", self.driver.room().await);

@@ -8,7 +8,7 @@ use holm_core::egress::Carried;
 use holm_core::fitness::Check;
 use holm_core::head::Tip;
 use holm_core::isolation::Isolation;
-use holm_core::layer::{Dated, Layer, LayerKey};
+use holm_core::layer::{FileDate, Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::status::ServiceStatus;
@@ -126,7 +126,7 @@ pub struct BroughtTree {
     /// An archive of the files, of a client that could not fill the directory.
     pub archive: Option<PathBuf>,
     /// When the files of the client's checkout were changed.
-    pub dates: Vec<Dated>,
+    pub dates: Vec<FileDate>,
 }
 
 /// The tree of a workspace, which other workspaces of its project may read.

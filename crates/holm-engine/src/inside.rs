@@ -132,8 +132,8 @@ impl Question {
         ExecRequest {
             argv: self.argv,
             env,
-            timeout: Some(LIMIT),
-            quiet: Some(quiet()),
+            timeout_ms: Some(LIMIT.as_millis() as u64),
+            quiet_ms: Some(quiet().as_millis() as u64),
             masking: self.masking,
             ..ExecRequest::default()
         }

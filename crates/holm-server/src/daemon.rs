@@ -89,7 +89,7 @@ impl App {
     fn check_of_clock(&self) -> Check {
         let doubt = self.engine.clock().look().doubt();
         Check {
-            name: "clock",
+            name: "clock".to_owned(),
             status: match doubt {
                 Some(_) => fitness::Status::Warning,
                 None => fitness::Status::Ok,

@@ -150,7 +150,7 @@ impl App {
         let request = ExecRequest {
             argv: argv.to_vec(),
             // It may be a pipe without a writer.
-            quiet: Some(inside::quiet()),
+            quiet_ms: Some(inside::quiet().as_millis() as u64),
             ..ExecRequest::default()
         };
         let mut stream = self.engine.exec(id, request, Stopped::Start).await?;

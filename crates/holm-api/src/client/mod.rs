@@ -30,13 +30,16 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
 pub use routes::Removal;
-pub use run::{RunOutput, RunQuery};
+pub use run::RunOutput;
 pub use secret::Verify;
-pub use service::{Follow, Following, LogQuery};
+pub use service::Following;
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
 use holm_core::{Code, Fault};
 use hyper::header::HeaderValue;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use transport::Transport;
@@ -79,5 +82,41 @@ impl Client {
 
     pub fn socket(&self) -> &Path {
         self.transport.socket()
+    }
+}
+
+/// The fields of a query that are set, percent-encoded.
+fn query_string(query: &impl Serialize) -> String {
+    // A query has only plain fields, so it always has a form in JSON.
+    let fields = serde_json::to_value(query).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    let given = fields.filter_map(|(name, value)| {
+        let text = match value {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let text = utf8_percent_encode(&text, NON_ALPHANUMERIC);
+        Some(format!("{name}={text}"))
+    });
+    given.collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::LogQuery;
+
+    #[test]
+    fn nothing_leaves_its_parameter() {
+        let query = LogQuery {
+            services: "web,db_2&follow=true \u{fc}".to_owned(),
+            last: Some(5),
+            ..LogQuery::default()
+        };
+        assert_eq!(
+            query_string(&query),
+            "follow=false&last=5&services=web%2Cdb%5F2%26follow%3Dtrue%20%C3%BC"
+        );
     }
 }

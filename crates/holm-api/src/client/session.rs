@@ -1,14 +1,15 @@
 //! Sessions: requests, and attaching.
 
-use super::Client;
 use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing};
+use super::{Client, query_string};
 use crate::ErrorBody;
 use crate::session::{
-    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, OUTPUT, Wait, Waited,
+    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, OUTPUT, Wait,
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
+use holm_core::session::protocol::{AttachMessage, WaitEnd, Waited};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use hyper::Method;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub struct AttachReceiver(Incoming);
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttachEvent {
     Output(Bytes),
-    Control(AttachToClient),
+    Control(AttachMessage),
 }
 
 // === impl Client ===
@@ -51,34 +52,21 @@ impl Client {
             let left = left.map_or(LONGEST_WAIT_MS, |left| left.as_millis() as u64);
             wait.timeout_ms = Some(left.min(LONGEST_WAIT_MS));
             let waited: Waited = self.transport.json(Method::POST, &route, &wait).await?;
-            if waited.reason != "timeout" || left <= LONGEST_WAIT_MS && limit.is_some() {
+            if waited.reason != WaitEnd::Timeout || left <= LONGEST_WAIT_MS && limit.is_some() {
                 return Ok(waited);
             }
             wait.since = Some(waited.since);
         }
     }
 
-    /// Attaches; the first event is [`AttachToClient::Attached`].
+    /// Attaches; the first event is [`AttachMessage::Attached`].
     pub async fn attach_session(
         &self,
         id: &WorkspaceId,
         session: &SessionId,
         attach: &Attach,
     ) -> Result<AttachSocket, Fault> {
-        let mut query = Vec::new();
-        let number = |name: &str, value: Option<u64>| value.map(|value| format!("{name}={value}"));
-        query.extend(number("rows", attach.rows.map(u64::from)));
-        query.extend(number("cols", attach.cols.map(u64::from)));
-        query.extend(number("since", attach.since));
-        query.push(format!("read_only={}", attach.read_only));
-        query.push(format!("take={}", attach.take));
-        let text = |name: &str, value: &Option<String>| {
-            let value = value.as_deref();
-            value.map(|value| format!("{name}={}", super::service::escaped(value)))
-        };
-        query.extend(text("name", &attach.name));
-        query.extend(text("key", &attach.key));
-        let query = query.join("&");
+        let query = query_string(attach);
         let route = format!("/workspaces/{id}/sessions/{session}/attach?{query}");
         let (sink, stream) = websocket::open(&self.transport, &route).await?.split();
         Ok(AttachSocket {
@@ -118,8 +106,8 @@ impl AttachReceiver {
             match channel {
                 OUTPUT => return Ok(AttachEvent::Output(message)),
                 CONTROL => match serde_json::from_slice(&message).map_err(not_json)? {
-                    AttachToClient::Error(error) => return Err(ErrorBody { error }.into()),
-                    other => return Ok(AttachEvent::Control(other)),
+                    AttachToClient::Error { error } => return Err(ErrorBody { error }.into()),
+                    AttachToClient::Message(message) => return Ok(AttachEvent::Control(message)),
                 },
                 // A channel that only a newer daemon knows.
                 _ => {}

@@ -85,7 +85,7 @@ impl Engine {
             })?;
             let request = ExecRequest {
                 argv: vec![PROGRAM.into(), holm_core::files::ROLE.into(), asked],
-                timeout: Some(timeout),
+                timeout_ms: Some(timeout.as_millis() as u64),
                 masking,
                 ..ExecRequest::default()
             };

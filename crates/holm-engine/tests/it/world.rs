@@ -11,7 +11,7 @@ use holm_core::isolation::Isolation;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
-use holm_core::session::protocol::Told as SessionTold;
+use holm_core::session::protocol::SessionResponse;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
@@ -462,7 +462,7 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
             control_frame(&Answer::Done).unwrap()
         }
         Op::Session(_) | Op::Records(Query::Sessions) => {
-            control_frame(&Answer::Session(SessionTold::Sessions(Vec::new()))).unwrap()
+            control_frame(&Answer::Session(SessionResponse::Sessions(Vec::new()))).unwrap()
         }
         Op::Records(Query::Run { .. }) => control_frame(&Answer::Missing).unwrap(),
         op => control_frame(&Answer::Refused(format!("no keeper runs: {op:?}"))).unwrap(),

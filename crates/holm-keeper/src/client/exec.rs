@@ -1,7 +1,7 @@
 //! One command inside, as channels: frames of the connection on one side, values on the other.
 
 use super::{KeeperClient, Stream, keeper_fault, read_frame, refused, unreachable, wrong_answer};
-use crate::wire::{Answer, Exec, ExecControl, Op, channel, control_frame, frame};
+use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::Fault;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -22,7 +22,7 @@ pub struct ExecStream {
 impl KeeperClient {
     /// Runs a command.
     pub async fn exec(&self, request: ExecRequest) -> Result<ExecStream, Fault> {
-        self.converse(Op::Exec(Exec::from(request))).await
+        self.converse(Op::Exec(request)).await
     }
 
     /// Goes on with a command whose client lost its daemon.
@@ -46,15 +46,8 @@ async fn write_input(mut writer: WriteHalf<Stream>, mut input: mpsc::Receiver<Ex
     loop {
         let (message, last) = match input.recv().await {
             Some(ExecInput::Stdin(bytes)) => (Ok(frame(channel::STDIN, &bytes)), false),
-            Some(ExecInput::StdinEof) => (control_frame(&ExecControl::StdinEof), false),
-            Some(ExecInput::Resize { rows, cols }) => {
-                (control_frame(&ExecControl::Resize { rows, cols }), false)
-            }
-            Some(ExecInput::Signal(signal)) => (control_frame(&ExecControl::Signal(signal)), false),
-            Some(ExecInput::Taken { stdout, stderr }) => {
-                (control_frame(&ExecControl::Taken { stdout, stderr }), false)
-            }
-            Some(ExecInput::Hangup) | None => (control_frame(&ExecControl::Hangup), true),
+            Some(ExecInput::Hangup) | None => (control_frame(&ExecInput::Hangup), true),
+            Some(control) => (control_frame(&control), false),
         };
         let written = match message {
             Ok(bytes) => writer.write_all(&bytes).await,

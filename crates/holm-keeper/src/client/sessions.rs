@@ -5,7 +5,8 @@ use super::{
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
-    Ask, Attach, AttachControl, AttachInput, AttachOutput, SessionNotice, Told, Word,
+    Attach, AttachInput, AttachMessage, AttachOutput, SessionNotice, SessionRequest,
+    SessionResponse,
 };
 use holm_core::{Code, Fault};
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
@@ -21,7 +22,7 @@ pub struct AttachStream {
     pub output: mpsc::Receiver<AttachOutput>,
 }
 
-/// Notices as they come, and where it is said that they are written down.
+/// Notices, and the channel on which the daemon acknowledges those that it has stored.
 #[derive(Debug)]
 pub struct SessionNotices {
     pub notices: mpsc::Receiver<SessionNotice>,
@@ -31,16 +32,15 @@ pub struct SessionNotices {
 // === impl KeeperClient ===
 
 impl KeeperClient {
-    /// Asks something of the sessions.
-    pub async fn session(&self, ask: Ask) -> Result<Told, Fault> {
-        let limit = ask.patience();
-        match self.ask_within(Op::Session(ask), limit).await? {
-            Answer::Session(Told::Fault {
+    pub async fn session(&self, request: SessionRequest) -> Result<SessionResponse, Fault> {
+        let limit = request.patience();
+        match self.ask_within(Op::Session(request), limit).await? {
+            Answer::Session(SessionResponse::Fault {
                 code,
                 message,
                 hint,
-            }) => Err(told_fault(&code, message, hint)),
-            Answer::Session(told) => Ok(told),
+            }) => Err(named_fault(&code, message, hint)),
+            Answer::Session(response) => Ok(response),
             _ => Err(wrong_answer()),
         }
     }
@@ -56,13 +56,13 @@ impl KeeperClient {
         Ok(AttachStream { input, output })
     }
 
-    /// Tells what happens to sessions, what was not written down yet first. The channel closes with the
-    /// workspace's processes.
+    /// Notices about sessions, unacknowledged ones first. The channel closes with the workspace's
+    /// processes.
     pub async fn watch_sessions(&self) -> Result<SessionNotices, Fault> {
         let stream = self.begin(Op::WatchSessions).await;
         let (reader, mut writer) = tokio::io::split(stream.map_err(|error| unreachable(&error))?);
         let (sender, notices) = mpsc::channel(QUEUE);
-        let (written, mut heard) = mpsc::channel::<u64>(QUEUE);
+        let (written, mut acknowledged) = mpsc::channel::<u64>(QUEUE);
         tokio::spawn(async move {
             let mut reader = BufReader::new(reader);
             while let Ok(Answer::SessionNotice(notice)) = read_answer(&mut reader).await {
@@ -72,7 +72,7 @@ impl KeeperClient {
             }
         });
         tokio::spawn(async move {
-            while let Some(number) = heard.recv().await {
+            while let Some(number) = acknowledged.recv().await {
                 let Ok(message) = control_frame(&number) else {
                     return;
                 };
@@ -87,13 +87,13 @@ impl KeeperClient {
     }
 }
 
-/// Ends when the client does. That the daemon died is something else: then nothing is said.
+/// Ends with the client, with a `detach`. When the daemon dies, no `detach` is sent.
 async fn write_input(mut writer: WriteHalf<Stream>, mut input: mpsc::Receiver<AttachInput>) {
     loop {
         let (message, last) = match input.recv().await {
             Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), false),
-            Some(AttachInput::Control(control)) => (control_frame(&control), false),
-            Some(AttachInput::Detach) | None => (control_frame(&AttachControl::Detach), true),
+            Some(AttachInput::Detach) | None => (control_frame(&AttachInput::Detach), true),
+            Some(control) => (control_frame(&control), false),
         };
         let written = match message {
             Ok(bytes) => writer.write_all(&bytes).await,
@@ -116,7 +116,7 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
         };
         let is_last = matches!(
             message,
-            AttachOutput::Failed(_) | AttachOutput::Word(Word::Ended { .. })
+            AttachOutput::Failed(_) | AttachOutput::Message(AttachMessage::Ended { .. })
         );
         if output.send(message).await.is_err() || is_last {
             return;
@@ -126,18 +126,18 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
 
 fn understand(payload: &[u8]) -> AttachOutput {
     match serde_json::from_slice(payload) {
-        Ok(Answer::SessionWord(word)) => AttachOutput::Word(word),
-        Ok(Answer::Session(Told::Fault {
+        Ok(Answer::AttachMessage(message)) => AttachOutput::Message(message),
+        Ok(Answer::Session(SessionResponse::Fault {
             code,
             message,
             hint,
-        })) => AttachOutput::Failed(told_fault(&code, message, hint)),
+        })) => AttachOutput::Failed(named_fault(&code, message, hint)),
         Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(&why)),
         Ok(_) => AttachOutput::Failed(wrong_answer()),
         Err(error) => AttachOutput::Failed(keeper_fault(&error.to_string())),
     }
 }
 
-fn told_fault(code: &str, message: String, hint: String) -> Fault {
+fn named_fault(code: &str, message: String, hint: String) -> Fault {
     Fault::new(Code::parse(code).unwrap_or(Code::Internal), message, hint)
 }

@@ -225,15 +225,7 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
         object_format: code.object_format.clone(),
         user_name: code.user_name.clone(),
         user_email: code.user_email.clone(),
-        remotes: code
-            .remotes
-            .iter()
-            .map(|remote| holm_git::Remote {
-                name: remote.name.clone(),
-                url: remote.url.clone(),
-                fetch: remote.fetch.clone(),
-            })
-            .collect(),
+        remotes: code.remotes.clone(),
         shallow: code.shallow.clone(),
         excluded: excluded(layout, dirs, spec)?,
         packed_refs,

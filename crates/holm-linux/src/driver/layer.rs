@@ -133,7 +133,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     ];
     let request = ExecRequest {
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        quiet: Some(inside::quiet()),
+        quiet_ms: Some(inside::quiet().as_millis() as u64),
         ..ExecRequest::default()
     };
     let refused = |why: String| {

@@ -124,7 +124,7 @@ pub fn control_groups(isolation: &Isolation, groups: &Result<Place, String>) -> 
     };
     let is_whole = unkept.is_empty();
     Check {
-        name: "control groups",
+        name: "control groups".to_owned(),
         status: if is_whole {
             Status::Ok
         } else {
@@ -144,7 +144,7 @@ fn inotify() -> Check {
         .unwrap_or(0);
     let enough = most >= 512;
     Check {
-        name: "inotify instances",
+        name: "inotify instances".to_owned(),
         status: if enough { Status::Ok } else { Status::Warning },
         detail: format!(
             "{most} for all programs of the user together, {} of them for one workspace",
@@ -166,7 +166,7 @@ fn in_flight() -> Check {
     let (most, own) = (share::open_files(hard), open_files::inherited());
     let enough = own > most;
     Check {
-        name: "descriptors in flight",
+        name: "descriptors in flight".to_owned(),
         status: if enough { Status::Ok } else { Status::Warning },
         detail: if enough {
             format!("workspaces can keep {most} in flight, which leaves some to your programs")
@@ -189,7 +189,7 @@ fn pipes() -> Option<Check> {
     let most = fs::read_to_string("/proc/sys/fs/pipe-user-pages-hard").ok()?;
     let most: u64 = most.trim().parse().ok()?;
     (most > 0).then(|| Check {
-        name: "pipes",
+        name: "pipes".to_owned(),
         status: Status::Warning,
         detail: format!("one workspace can use up all {most} pages of pipes that your programs may have"),
         fix: Some(
@@ -212,7 +212,7 @@ fn disk(data_dir: &Path) -> Check {
         .unwrap_or(0);
     let enough = free >= ENOUGH;
     Check {
-        name: "disk",
+        name: "disk".to_owned(),
         status: if enough { Status::Ok } else { Status::Warning },
         detail: format!(
             "{:.1} GiB free at {}",

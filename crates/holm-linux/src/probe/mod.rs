@@ -70,7 +70,7 @@ fn kernel() -> Check {
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let fit = version >= (5, 12);
     Check {
-        name: "kernel",
+        name: "kernel".to_owned(),
         status: if fit { Status::Ok } else { Status::Missing },
         detail: format!("Linux {release}"),
         fix: (!fit).then(|| "holm needs Linux 5.12 or newer".to_owned()),
@@ -81,7 +81,7 @@ fn kernel() -> Check {
 fn git() -> Check {
     match holm_git::version() {
         Ok(version) => Check {
-            name: "git",
+            name: "git".to_owned(),
             status: Status::Ok,
             detail: format!("git {}.{}", version.0, version.1),
             fix: None,
@@ -90,7 +90,7 @@ fn git() -> Check {
         Err(error) => {
             let fault = holm_core::Fault::from(error);
             Check {
-                name: "git",
+                name: "git".to_owned(),
                 status: Status::Missing,
                 detail: fault.message,
                 fix: Some(fault.hint),
@@ -112,14 +112,14 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
         };
         checks.push(match failure {
             None if failed => Check {
-                name,
+                name: name.to_owned(),
                 status: Status::Warning,
                 detail: "not reached, because an earlier part is missing".to_owned(),
                 fix: None,
                 required: true,
             },
             None => Check {
-                name,
+                name: name.to_owned(),
                 status: Status::Ok,
                 detail: "works".to_owned(),
                 fix: None,
@@ -128,7 +128,7 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
             Some(failure) => {
                 failed = true;
                 Check {
-                    name,
+                    name: name.to_owned(),
                     status: Status::Missing,
                     detail: failure.to_string(),
                     fix: Some(fix_for(failure, data_dir)),
@@ -143,7 +143,7 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
             checks.push(control_groups(&isolation, &means.groups));
         }
         Err(failure) if !failed => checks.push(Check {
-            name: "a trial workspace",
+            name: "a trial workspace".to_owned(),
             status: Status::Missing,
             detail: failure.to_string(),
             fix: Some(fix_for(&failure, data_dir)),
@@ -156,7 +156,7 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
 
 fn landlock(in_force: bool) -> Check {
     Check {
-        name: "landlock",
+        name: "landlock".to_owned(),
         status: if in_force {
             Status::Ok
         } else {

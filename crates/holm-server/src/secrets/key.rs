@@ -240,7 +240,7 @@ impl App {
             Err(fault) => (Status::Warning, fault.message, Some(fault.hint)),
         };
         Check {
-            name: "stored secrets",
+            name: "stored secrets".to_owned(),
             status,
             detail,
             fix,

@@ -3,10 +3,11 @@
 use super::arguments::wrong;
 use super::catalogue::Execute;
 use super::{Call, value_of};
-use holm_api::client::{ExecEvent, ExecSocket, RunQuery};
+use holm_api::client::{ExecEvent, ExecSocket};
 use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
-use holm_api::run::{ContextFile, CreateRun, RunEvent};
-use holm_api::session::{NewSession, SendInput, Session, Wait};
+use holm_api::run::{ContextFile, CreateRun, RunEvent, RunQuery};
+use holm_api::session::{NewSession, SendInput, Wait};
+use holm_core::session::protocol::{Session, SessionState};
 use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId, cut};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -197,9 +198,9 @@ impl Call<'_> {
         }
         let query = RunQuery {
             state: self.arguments.owned("state"),
-            id: self.arguments.owned("run"),
+            prefix: self.arguments.owned("run"),
             limit: self.arguments.number("limit").map(|limit| limit as usize),
-            before: None,
+            after: None,
         };
         if is_of_one {
             return value_of(&self.client.runs(&self.workspace().await?, &query).await?);
@@ -304,7 +305,9 @@ impl Call<'_> {
         let named = sessions
             .iter()
             .filter(|session| session.name.as_deref() == Some(typed));
-        let running = named.clone().filter(|session| session.state == "running");
+        let running = named
+            .clone()
+            .filter(|session| session.state == SessionState::Running);
         let mut found: Vec<&Session> = by_id.into_iter().collect();
         for more in [running.collect::<Vec<_>>(), named.collect()] {
             if found.is_empty() {
