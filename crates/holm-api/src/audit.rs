@@ -1,8 +1,8 @@
 //! `GET /audit`: the record of requests that changed something.
 
-use crate::id::WorkspaceId;
+use holm_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// A request that changed something, or several refused requests of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -48,14 +48,21 @@ pub struct AuditList {
 }
 
 /// Filters for the record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    pub limit: Option<u64>,
+    #[param(minimum = 1, maximum = 10000)]
+    pub limit: Option<usize>,
+    /// A cursor.
     pub before: Option<u64>,
+    /// Only actors that contain this text.
     pub actor: Option<String>,
+    /// Only about this workspace.
     pub workspace: Option<String>,
-    /// RFC 3339.
+    /// Only from this time on; RFC 3339.
     pub since: Option<String>,
     /// Only requests that failed or were refused.
+    #[serde(default)]
     pub bad: bool,
 }

@@ -1,6 +1,7 @@
 //! The daemon itself: `GET /ping` → `{}`; `GET /daemon` → [`Status`]; `POST /daemon/stop` ([`Stop`]) → [`Status`];
 //! `GET /doctor` → [`Doctor`].
 
+use holm_core::fitness::Check;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,21 +27,6 @@ pub struct Status {
 pub struct Stop {
     /// Stop every workspace too.
     pub all: bool,
-}
-
-/// One check of `doctor`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Check {
-    /// `user namespaces`
-    pub name: String,
-    /// ok warning missing
-    pub status: String,
-    /// What was found.
-    pub detail: String,
-    /// How to fix it, when it is not ok.
-    #[schema(required)]
-    pub fix: Option<String>,
-    pub required: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -4,7 +4,7 @@
 //! - `POST /gc` ([`Gc`]) → JSON Lines of [`GcEvent`], the last of which is `done` or `error`
 
 use crate::error::ErrorDetail;
-use crate::id::{ProjectId, WorkspaceId};
+use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -8,7 +8,7 @@
 //! `workspace`, `type` and `limit` filter. The response header [`CURSOR`] says where the stream
 //! begins, so that a client that loses the daemon before the first event can continue from there.
 
-use crate::id::WorkspaceId;
+use holm_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

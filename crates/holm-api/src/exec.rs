@@ -10,6 +10,7 @@
 //! [`OUTPUT_STEP`] bytes.
 
 use crate::error::ErrorDetail;
+use holm_core::exec::{ExecRequest, Masking, Terminal};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -66,14 +67,6 @@ pub struct Start {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Terminal {
-    pub term: String,
-    pub rows: u16,
-    pub cols: u16,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToClient {
     Started,
@@ -97,6 +90,40 @@ pub enum ToClient {
 pub enum Bytes {
     Text(String),
     Raw(Vec<u8>),
+}
+
+// === impl Start ===
+
+impl From<Start> for ExecRequest {
+    fn from(start: Start) -> Self {
+        Self {
+            argv: raw(start.argv),
+            env: raw_pairs(start.env),
+            cwd: start.cwd.map(Vec::from),
+            terminal: start.terminal,
+            timeout_ms: start.timeout_ms,
+            quiet_ms: start.quiet_ms,
+            key: None,
+            masking: if start.mask {
+                Masking::Words
+            } else {
+                Masking::Never
+            },
+        }
+    }
+}
+
+/// The words of a command as bytes.
+pub fn raw(words: Vec<Bytes>) -> Vec<Vec<u8>> {
+    words.into_iter().map(Vec::from).collect()
+}
+
+/// Variables as bytes.
+pub fn raw_pairs(variables: Vec<(Bytes, Bytes)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let variables = variables.into_iter();
+    variables
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 // === impl Bytes ===

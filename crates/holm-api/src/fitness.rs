@@ -1,66 +1,44 @@
-//! What was found out about a machine, in the shape of the wire. Used by `holm doctor`, which looks itself where no
-//! daemon runs, and by the daemon's route.
+//! The verdict about a machine. Used by `holm doctor`, which runs the checks itself when no daemon
+//! answers, and by the daemon's route.
 
-use crate::daemon::{Check, Doctor};
-use holm_core::fitness;
+use crate::daemon::Doctor;
+use holm_core::fitness::{Check, Status};
 
 // === impl Doctor ===
 
 impl Doctor {
     /// `daemon` is the process of the daemon that looked, if one did.
-    pub fn new(found: Vec<fitness::Check>, daemon: Option<u32>) -> Self {
-        Self::judged(found.into_iter().map(Check::from).collect(), daemon)
-    }
-
-    /// What a daemon found, and what its client needs too: where that is worse here, it counts.
-    pub fn with_own(self, own: Vec<fitness::Check>) -> Self {
-        let mut checks = self.checks;
-        for own in own
-            .into_iter()
-            .map(Check::from)
-            .filter(|own| own.status != "ok")
-        {
-            match checks.iter_mut().find(|check| check.name == own.name) {
-                Some(check) => *check = own,
-                None => checks.push(own),
-            }
-        }
-        Self::judged(checks, self.daemon)
-    }
-
-    fn judged(checks: Vec<Check>, daemon: Option<u32>) -> Self {
+    pub fn new(checks: Vec<Check>, daemon: Option<u32>) -> Self {
         Self {
             ok: checks.iter().all(is_good_enough),
             daemon,
             checks,
         }
     }
-}
 
-impl From<fitness::Check> for Check {
-    fn from(found: fitness::Check) -> Self {
-        Self {
-            name: found.name.to_owned(),
-            status: found.status.as_str().to_owned(),
-            detail: found.detail,
-            fix: found.fix,
-            required: found.required,
+    /// What a daemon found, and what its client needs too: where that is worse here, it counts.
+    pub fn with_own(self, own: Vec<Check>) -> Self {
+        let mut checks = self.checks;
+        for own in own.into_iter().filter(|own| own.status != Status::Ok) {
+            match checks.iter_mut().find(|check| check.name == own.name) {
+                Some(check) => *check = own,
+                None => checks.push(own),
+            }
         }
+        Self::new(checks, self.daemon)
     }
 }
 
 fn is_good_enough(check: &Check) -> bool {
-    !check.required || check.status != "missing"
+    !check.required || check.status != Status::Missing
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_core::fitness::Status;
-
-    fn found(name: &'static str, status: Status, required: bool) -> fitness::Check {
-        fitness::Check {
-            name,
+    fn found(name: &str, status: Status, required: bool) -> Check {
+        Check {
+            name: name.to_owned(),
             status,
             detail: "probed".to_owned(),
             fix: None,

@@ -15,7 +15,6 @@ pub mod exec;
 pub mod files;
 mod fitness;
 pub mod health;
-pub mod id;
 pub mod moves;
 pub mod numbers;
 pub mod port;

@@ -3,7 +3,7 @@
 //! - `GET /numbers` → [`NumbersList`]: of every live workspace
 //! - `GET /workspaces/{id}/numbers` → [`WorkspaceNumbers`]
 
-use crate::id::WorkspaceId;
+use holm_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

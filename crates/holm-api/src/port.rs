@@ -4,8 +4,8 @@
 //! - `GET  /checkout` → [`CheckoutList`]; `POST` ([`Checkout`]) → [`CheckoutList`] of what changed;
 //!   `DELETE` → [`CheckoutList`] of what was released
 
-use crate::id::WorkspaceId;
 use crate::workspace::Port;
+use holm_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

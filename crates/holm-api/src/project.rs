@@ -12,7 +12,9 @@
 //! - `POST /trust/check` ([`TrustCheck`]) → [`TrustReport`]; `POST /trust` ([`TrustApprove`]) →
 //!   [`TrustApprove`]
 
-use crate::id::ProjectId;
+use holm_core::ProjectId;
+use holm_core::git_settings::GitSetting;
+use holm_core::layer::FileDate;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -159,17 +161,6 @@ pub struct TrustCheck {
     pub settings: Vec<GitSetting>,
 }
 
-/// A setting of a repository's own git configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct GitSetting {
-    pub key: String,
-    pub value: String,
-    /// The submodule whose setting it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub submodule: Option<String>,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TrustReport {
     pub asks: Vec<Ask>,
@@ -259,14 +250,4 @@ pub struct TreeBrought {
     /// date.
     #[serde(default)]
     pub dates: Vec<FileDate>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FileDate {
-    pub path: String,
-    /// The object id of the file's content.
-    pub object: String,
-    pub seconds: i64,
-    pub nanoseconds: u32,
 }

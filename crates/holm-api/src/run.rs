@@ -14,9 +14,10 @@
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
+use holm_core::run::RunState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// The largest message, in bytes.
 pub const MOST_MESSAGE: usize = 512 << 10;
@@ -95,23 +96,6 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunState {
-    /// Created and not started.
-    Queued,
-    Running,
-    /// Exit code 0.
-    Succeeded,
-    /// Any other exit code, or it could not start.
-    Failed,
-    TimedOut,
-    /// By a caller, or because its workspace was stopped or removed.
-    Cancelled,
-    /// Its workspace or the machine crashed.
-    Lost,
-}
-
 /// One file that changed while it ran.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunChange {
@@ -134,6 +118,23 @@ pub struct RunList {
     pub runs: Vec<Run>,
     /// For `after=` of the next page, if there is one.
     pub next: Option<String>,
+}
+
+/// Filters for runs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunQuery {
+    /// Only those in this state.
+    #[param(value_type = Option<RunState>)]
+    pub state: Option<String>,
+    /// Only those whose ids begin with this.
+    pub prefix: Option<String>,
+    /// The maximum number, up to 1000; default: 100.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<usize>,
+    /// `next` of the page before.
+    pub after: Option<String>,
 }
 
 /// A message on the WebSocket of a run's output.
@@ -162,12 +163,4 @@ pub struct RunPiece {
     pub stream: String,
     /// Text, or an array of bytes if it is not UTF-8.
     pub data: Bytes,
-}
-
-// === impl RunState ===
-
-impl RunState {
-    pub fn has_ended(self) -> bool {
-        !matches!(self, RunState::Queued | RunState::Running)
-    }
 }

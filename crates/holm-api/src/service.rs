@@ -7,13 +7,13 @@
 //! - `GET  /workspaces/{id}/logs?services=a,b&since=TIME&last=N&follow=true` → JSON Lines of
 //!   [`LogLine`], merged by time. Without `services`, of all; `last` counts for each.
 
-use crate::workspace::Service;
+use holm_core::service::status::ServiceStatus;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceList {
-    pub services: Vec<Service>,
+    pub services: Vec<ServiceStatus>,
     /// pending: a service is starting. ready: all services that should run are ready. failing: a
     /// service is not ready and will not be by itself. Null when the workspace does not run.
     #[schema(required)]
@@ -43,4 +43,19 @@ pub struct LogLine {
     pub stream: String,
     /// Bytes that are not UTF-8 are replaced.
     pub text: String,
+}
+
+/// Filters for log lines.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct LogQuery {
+    /// Names separated by commas; empty: all.
+    #[serde(default)]
+    pub services: String,
+    /// RFC 3339.
+    pub since: Option<String>,
+    pub last: Option<usize>,
+    #[serde(default)]
+    pub follow: bool,
 }

@@ -7,10 +7,12 @@
 //! - `DELETE /workspaces/{id}/sessions/{session}` → [`SessionList`] of the sessions that ended:
 //!   this one and its descendants
 //! - `POST   /workspaces/{id}/sessions/{session}/send` ([`SendInput`]) → [`Sent`]
-//! - `GET    /workspaces/{id}/sessions/{session}/read?since=CURSOR` → [`ReadText`]; without
+//! - `GET    /workspaces/{id}/sessions/{session}/read?since=CURSOR` →
+//!   [`ReadText`](holm_core::session::protocol::ReadText); without
 //!   `since`:
 //!   the screen
-//! - `POST   /workspaces/{id}/sessions/{session}/wait` ([`Wait`]) → [`Waited`]
+//! - `POST   /workspaces/{id}/sessions/{session}/wait` ([`Wait`]) →
+//!   [`Waited`](holm_core::session::protocol::Waited)
 //! - `GET    /workspaces/{id}/sessions/{session}/attach?…` ([`Attach`]): a WebSocket
 //!
 //! `{session}` takes ids only. A cursor is a position in the session's output as text; it
@@ -25,7 +27,7 @@
 
 use crate::error::ErrorDetail;
 use crate::exec::Bytes;
-use crate::id::{SessionId, WorkspaceId};
+use holm_core::session::protocol::{AttachInput, AttachMessage, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -36,66 +38,6 @@ pub const OUTPUT: u8 = 2;
 
 /// The longest time for one request; the client's method repeats it.
 pub const LONGEST_WAIT_MS: u64 = 50_000;
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Session {
-    #[schema(value_type = SessionId)]
-    pub id: String,
-    /// The id of its workspace.
-    #[schema(value_type = WorkspaceId)]
-    pub workspace: String,
-    #[schema(required)]
-    pub name: Option<String>,
-    /// The id of another session of the workspace.
-    #[schema(required)]
-    pub parent: Option<String>,
-    #[schema(required)]
-    pub agent: Option<String>,
-    /// Bytes that are not UTF-8 are replaced.
-    pub command: Vec<String>,
-    /// running exited
-    pub state: String,
-    /// As in a shell: 128+n for a death by signal n.
-    #[schema(required)]
-    pub exit_code: Option<u8>,
-    /// Why it ended, when it did not end by itself.
-    #[schema(required)]
-    pub reason: Option<String>,
-    /// Its pid inside, while it runs.
-    #[schema(required)]
-    pub pid: Option<i32>,
-    pub created_at: String,
-    #[schema(required)]
-    pub ended_at: Option<String>,
-    /// When it last printed something.
-    #[schema(required)]
-    pub last_output_at: Option<String>,
-    pub rows: u16,
-    pub cols: u16,
-    /// The window title that the program set.
-    #[schema(required)]
-    pub title: Option<String>,
-    /// The end of its output.
-    pub cursor: u64,
-    /// The program's last request for attention, until a client writes to the session.
-    #[schema(required)]
-    pub attention: Option<Attention>,
-    /// The client that may write.
-    #[schema(required)]
-    pub writer: Option<String>,
-    /// How many clients are attached.
-    pub viewers: usize,
-    /// Remarks for the client that started it.
-    pub notes: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Attention {
-    pub time: String,
-    /// `None`: only the bell.
-    #[schema(required)]
-    pub text: Option<String>,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionList {
@@ -156,32 +98,6 @@ pub struct Sent {
     pub cursor: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ReadText {
-    pub text: String,
-    /// The end of the output; use it as `since=` to continue.
-    pub cursor: u64,
-    /// Bytes after `since` that are no longer stored.
-    pub missed: u64,
-    /// Only for a screen.
-    #[schema(required)]
-    pub screen: Option<ScreenShape>,
-    pub state: String,
-    #[schema(required)]
-    pub exit_code: Option<u8>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct ScreenShape {
-    pub rows: u16,
-    pub cols: u16,
-    /// The cursor's position, from 0.
-    pub cursor_row: u16,
-    pub cursor_col: u16,
-    /// Whether the program uses the alternate (full) screen.
-    pub is_alternate: bool,
-}
-
 /// Conditions to wait for: the first one that holds, or the program's end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -198,21 +114,6 @@ pub struct Wait {
     /// At most [`LONGEST_WAIT_MS`], which is the default.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Waited {
-    /// idle matched exited timeout
-    pub reason: String,
-    /// The text that matched.
-    #[schema(required)]
-    pub matched: Option<String>,
-    /// The cursor that was searched from.
-    pub since: u64,
-    pub cursor: u64,
-    pub state: String,
-    #[schema(required)]
-    pub exit_code: Option<u8>,
 }
 
 /// The parameters of `attach`.
@@ -250,41 +151,21 @@ pub enum AttachToServer {
     Redraw,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum AttachToClient {
-    Attached {
-        session: String,
-        rows: u16,
-        cols: u16,
-        cursor: u64,
-        /// Whether this client may write.
-        writes: bool,
-        /// The client that may write, if it is another.
-        writer: Option<String>,
-        /// How many bytes of input from the client with this key have arrived.
-        received: u64,
-    },
-    /// Another client may write from now on, or none.
-    Writer {
-        writes: bool,
-        writer: Option<String>,
-    },
-    /// The input was dropped, because this client may not write.
-    NotTaken {
-        writer: Option<String>,
-    },
-    Size {
-        rows: u16,
-        cols: u16,
-    },
-    /// For text: everything up to this cursor was sent.
-    Cursor(u64),
-    /// For text: this many bytes are no longer stored.
-    Missed(u64),
-    Ended {
-        code: u8,
-        reason: Option<String>,
-    },
-    Error(ErrorDetail),
+    Message(AttachMessage),
+    Error { error: ErrorDetail },
+}
+
+// === impl AttachToServer ===
+
+impl From<AttachToServer> for AttachInput {
+    fn from(message: AttachToServer) -> Self {
+        match message {
+            AttachToServer::Resize { rows, cols } => AttachInput::Resize { rows, cols },
+            AttachToServer::Take => AttachInput::Take,
+            AttachToServer::Redraw => AttachInput::Redraw,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `/tokens`: access tokens for programs that use the front door.
 
-use crate::id::{TokenId, WorkspaceId};
+use holm_core::{TokenId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

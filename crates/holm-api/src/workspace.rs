@@ -13,8 +13,13 @@
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
-use crate::id::{ProjectId, WorkspaceId};
 use crate::numbers::WorkspaceNumbers;
+use holm_core::config::Limits;
+use holm_core::isolation::Isolation;
+use holm_core::reference::Candidate;
+use holm_core::service::status::ServiceStatus;
+use holm_core::spec::Remote;
+use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -52,7 +57,7 @@ pub struct Workspace {
     #[schema(required)]
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,
-    pub services: Vec<Service>,
+    pub services: Vec<ServiceStatus>,
     pub volumes: Vec<Volume>,
     /// Paths below the root that cannot be changed, moved or created inside.
     #[serde(default)]
@@ -105,19 +110,6 @@ pub struct Port {
     /// Whether a program inside listens on it now.
     #[serde(default)]
     pub listening: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Service {
-    pub name: String,
-    pub state: String,
-    #[schema(required)]
-    pub pid: Option<u32>,
-    pub restarts: u32,
-    #[schema(required)]
-    pub port: Option<u16>,
-    #[schema(required)]
-    pub reason: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -175,57 +167,6 @@ pub struct Reset {
     pub force: bool,
 }
 
-/// The requested limits; [`Isolation`] has those in force.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Limits {
-    #[schema(required)]
-    pub memory: Option<u64>,
-    #[schema(required)]
-    pub cpus: Option<f64>,
-    #[schema(required)]
-    pub processes: Option<u64>,
-    #[schema(required)]
-    pub disk: Option<u64>,
-}
-
-/// The isolation in force. All false when the workspace does not run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Isolation {
-    pub user: bool,
-    pub mount: bool,
-    pub pid: bool,
-    pub net: bool,
-    pub ipc: bool,
-    pub seccomp: bool,
-    pub no_new_privs: bool,
-    pub landlock: bool,
-    /// `v1`, `v2` or null.
-    #[schema(required)]
-    pub cgroup: Option<String>,
-    pub limits: LimitsInForce,
-    pub degraded: Vec<String>,
-    /// Processes that the kernel killed since the start because the memory limit was reached.
-    #[serde(default)]
-    pub oom_kills: u64,
-    /// Resources that the kernel counts per user and that are exhausted right now:
-    /// `descriptors_in_flight`, `inotify_instances` and the like.
-    #[serde(default)]
-    pub limits_reached: Vec<String>,
-}
-
-/// The mechanism that enforces each limit, or null.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct LimitsInForce {
-    #[schema(required)]
-    pub memory: Option<String>,
-    #[schema(required)]
-    pub cpus: Option<String>,
-    #[schema(required)]
-    pub processes: Option<String>,
-    #[schema(required)]
-    pub disk: Option<String>,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
@@ -237,20 +178,9 @@ pub struct WorkspaceList {
     pub notes: Vec<String>,
 }
 
-/// The names of a live workspace: enough to resolve what a person typed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Name {
-    #[schema(value_type = WorkspaceId)]
-    pub id: String,
-    pub label: String,
-    pub project: String,
-    #[schema(value_type = ProjectId)]
-    pub project_id: String,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NameList {
-    pub names: Vec<Name>,
+    pub names: Vec<Candidate>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -363,14 +293,6 @@ pub struct CreateWorkspace {
     /// The id of the daemon's own request that this client carries out.
     #[serde(default)]
     pub errand: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Remote {
-    pub name: String,
-    pub url: String,
-    pub fetch: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -16,9 +16,11 @@ pub use value::{
 };
 
 use crate::ProjectName;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// The whole file. The default is a project without a file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -206,12 +208,18 @@ pub enum EgressMode {
     Open,
 }
 
-/// `None`: the user's setting.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Requested limits; [`Isolation`](crate::isolation::Isolation) has those in force. `None` in a
+/// file: the user's setting, and none at all where the user sets none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(description = "The requested limits; `Isolation` has those in force.")]
 pub struct Limits {
+    #[schema(required)]
     pub memory: Option<u64>,
+    #[schema(required)]
     pub cpus: Option<f64>,
+    #[schema(required)]
     pub processes: Option<u64>,
+    #[schema(required)]
     pub disk: Option<u64>,
 }
 

@@ -1,11 +1,12 @@
-//! Running a command inside, as values: what a client asks for and says, and what it hears. A keeper's
-//! client moves them over channels.
+//! Running a command inside: the request, the client's messages to the command, and the command's
+//! messages to the client. A keeper's client moves them over channels.
 
 use crate::Fault;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default)]
+/// A command to run, also on the wire between daemon and keeper.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ExecRequest {
     pub argv: Vec<Vec<u8>>,
     /// Added to the workspace's own environment.
@@ -13,12 +14,16 @@ pub struct ExecRequest {
     /// Absolute, or relative to `project.root`; `None` is `project.root`.
     pub cwd: Option<Vec<u8>>,
     pub terminal: Option<Terminal>,
-    pub timeout: Option<Duration>,
-    /// Of a program that holm itself runs: how long it may say nothing before it is ended, with
-    /// everything that it started. A client that does not read stops this clock.
-    pub quiet: Option<Duration>,
-    /// A secret of the client's, by which it finds the command again when it lost its daemon.
+    pub timeout_ms: Option<u64>,
+    /// The keeper ends the command and everything it started when it prints nothing for this long.
+    /// Time in which the client does not read does not count.
+    #[serde(default)]
+    pub quiet_ms: Option<u64>,
+    /// The client's secret for reconnecting. The client acknowledges output ([`ExecInput::Taken`])
+    /// after the keeper announced that it supports this ([`ExecOutput::Kept`]).
+    #[serde(default)]
     pub key: Option<String>,
+    #[serde(default)]
     pub masking: Masking,
 }
 
@@ -43,16 +48,20 @@ pub struct Resume {
     pub stderr: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Terminal {
     pub term: String,
     pub rows: u16,
     pub cols: u16,
 }
 
-/// What the client says to the command.
-#[derive(Debug)]
+/// A message of the client to the command. Stdin has its own channel on the wire, the others are
+/// JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ExecInput {
+    #[serde(skip)]
     Stdin(Vec<u8>),
     StdinEof,
     Resize {
@@ -61,7 +70,7 @@ pub enum ExecInput {
     },
     /// A signal number, to the command's process group.
     Signal(i32),
-    /// How many bytes of the output the client has; said only after [`ExecOutput::Kept`].
+    /// How many bytes of the output the client has; sent only after [`ExecOutput::Kept`].
     Taken {
         stdout: u64,
         stderr: u64,
@@ -70,26 +79,27 @@ pub enum ExecInput {
     Hangup,
 }
 
-/// What the command says to the client. `Exit` or `Failed` is the last.
+/// A message of the command to the client. `Exit` or `Failed` is the last.
 #[derive(Debug)]
 pub enum ExecOutput {
     Started,
-    /// The command can be come back to by its key.
+    /// The client can reconnect to the command with its key.
     Kept,
-    /// The first answer to who came back: so many bytes of stdin have arrived, and so many of them
-    /// were taken.
+    /// The first message after a reconnect: how many bytes of stdin have arrived, and how many of
+    /// them the command has read.
     Resumed {
         received: u64,
         taken: u64,
     },
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// So many more bytes of stdin were taken; the sender keeps at most [`STDIN_WINDOW`] in flight.
+    /// The command has read this many more bytes of stdin; the sender keeps at most
+    /// [`STDIN_WINDOW`] in flight.
     StdinTaken(u64),
-    /// 0–255 as a shell would say it: 124 time-out, 126/127, 128+n.
+    /// 0–255 as in a shell: 124 time-out, 126/127, 128+n.
     Exit(u8),
     Failed(Fault),
 }
 
-/// How much of stdin may be under way before it is acknowledged.
+/// How many bytes of stdin may be unacknowledged.
 pub const STDIN_WINDOW: u64 = 256 * 1024;

@@ -1,19 +1,26 @@
-//! What `holm doctor` finds out about a machine: one check per thing that was tried.
+//! What `holm doctor` finds out about a machine: one check per requirement.
 
-/// One thing that was tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One check of `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Check {
-    pub name: &'static str,
+    /// `user namespaces`
+    pub name: String,
     pub status: Status,
     /// What was found.
     pub detail: String,
-    /// How to get it, when it is not there.
+    /// How to fix it, when it is not ok.
+    #[schema(required)]
     pub fix: Option<String>,
     /// Without it no workspace starts.
     pub required: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = CheckStatus)]
 pub enum Status {
     Ok,
     Warning,
@@ -24,9 +31,9 @@ pub enum Status {
 
 impl Check {
     /// Something that every workspace needs; `fix` says how to get it when it is not there.
-    pub fn required(name: &'static str, detail: String, fix: Option<String>) -> Self {
+    pub fn required(name: &str, detail: String, fix: Option<String>) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             status: fix.as_ref().map_or(Status::Ok, |_| Status::Missing),
             detail,
             fix,
@@ -35,25 +42,13 @@ impl Check {
     }
 
     /// As [`Self::required`], for something that workspaces can do without.
-    pub fn optional(name: &'static str, detail: String, fix: Option<String>) -> Self {
+    pub fn optional(name: &str, detail: String, fix: Option<String>) -> Self {
         Self {
-            name,
+            name: name.to_owned(),
             status: fix.as_ref().map_or(Status::Ok, |_| Status::Warning),
             detail,
             fix,
             required: false,
-        }
-    }
-}
-
-// === impl Status ===
-
-impl Status {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Ok => "ok",
-            Status::Warning => "warning",
-            Status::Missing => "missing",
         }
     }
 }

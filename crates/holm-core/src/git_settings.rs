@@ -8,12 +8,18 @@
 //! off or never runs what reads it: hooks, fsmonitor, pagers, editors, aliases, external diffs and
 //! text conversions.
 
-/// One setting as in `git config --list`: section and variable in lower case.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Setting {
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A setting of a repository's own git configuration, as in `git config --list`: section and
+/// variable in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitSetting {
     pub key: String,
     pub value: String,
     /// The submodule's path relative to the root, if it is a submodule's setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submodule: Option<String>,
 }
 
@@ -93,9 +99,9 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("core.askpass", &["true", "false", "echo"]),
 ];
 
-// === impl Setting ===
+// === impl GitSetting ===
 
-impl Setting {
+impl GitSetting {
     /// What it makes git do, in words; `None` for a setting that needs no approval.
     pub fn words(&self) -> Option<String> {
         let value = self.value.escape_debug();
@@ -210,7 +216,7 @@ mod tests {
     use super::*;
 
     fn runs(key: &str, value: &str) -> bool {
-        let setting = Setting {
+        let setting = GitSetting {
             key: key.to_owned(),
             value: value.to_owned(),
             submodule: None,

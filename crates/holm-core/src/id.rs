@@ -14,7 +14,9 @@
 //! remove(&Label::parse("fix-login").unwrap());
 //! ```
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use utoipa::ToSchema;
 
 /// Base32 without look-alikes (no `i l o u`), in order of value.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -32,8 +34,9 @@ pub struct NotAnId {
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $what:literal) => {
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+        #[serde(try_from = "String")]
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(String);
 
         impl $name {
@@ -54,6 +57,14 @@ macro_rules! id {
 
         crate::checked_text!($name);
 
+        impl TryFrom<String> for $name {
+            type Error = NotAnId;
+
+            fn try_from(text: String) -> Result<Self, NotAnId> {
+                Self::parse(&text)
+            }
+        }
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
@@ -63,39 +74,44 @@ macro_rules! id {
 }
 
 id!(
-    /// The identity of a workspace.
+    /// The id of a workspace: `w` and 12 of 0-9a-z without i, l, o and u.
+    #[schema(pattern = "^w[0-9a-hjkmnp-tv-z]{12}$", example = "w4k9m2x7c0qa1")]
     WorkspaceId,
     'w',
     "a workspace id"
 );
 id!(
-    /// The identity of a project, stored in the repository as `holm.projectId`.
+    /// The id of a project: `p` and 12 of 0-9a-z without i, l, o and u.
+    #[schema(pattern = "^p[0-9a-hjkmnp-tv-z]{12}$", example = "p7d3k9v2n5te8")]
     ProjectId,
     'p',
     "a project id"
 );
 id!(
-    /// The identity of a run.
+    /// The id of a run: `r` and 12 of 0-9a-z without i, l, o and u.
+    #[schema(pattern = "^r[0-9a-hjkmnp-tv-z]{12}$", example = "r4k9m2x7c0qa1")]
     RunId,
     'r',
     "a run id"
 );
 
 id!(
-    /// The identity of a session.
+    /// The id of a session: `s` and 12 of 0-9a-z without i, l, o and u.
+    #[schema(pattern = "^s[0-9a-hjkmnp-tv-z]{12}$", example = "s5w2j8r4y6fb3")]
     SessionId,
     's',
     "a session id"
 );
 
 id!(
-    /// The identity of an access token. Not secret: lists show it.
+    /// The id of a token: `t` and 12 of 0-9a-z without i, l, o and u.
+    #[schema(pattern = "^t[0-9a-hjkmnp-tv-z]{12}$", example = "t7d3k9v2n5te8")]
     TokenId,
     't',
     "a token id"
 );
 id!(
-    /// The identity of a request, in its response and in the audit record.
+    /// The id of a request, in its response and in the audit record.
     RequestId,
     'q',
     "a request id"

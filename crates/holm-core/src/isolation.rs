@@ -1,8 +1,10 @@
 //! The isolation in force. Filled from observations, never from the spec.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The isolation in force. All false when the workspace does not run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Isolation {
     pub user: bool,
     pub mount: bool,
@@ -12,7 +14,8 @@ pub struct Isolation {
     pub seccomp: bool,
     pub no_new_privs: bool,
     pub landlock: bool,
-    /// `v1`, `v2`, or nothing.
+    /// `v1`, `v2` or null.
+    #[schema(required)]
     pub cgroup: Option<String>,
     pub limits: LimitsInForce,
     /// Names of the parts that are missing or weaker than the default.
@@ -25,16 +28,22 @@ pub struct Isolation {
     #[serde(default)]
     pub limits_reached: Vec<String>,
     /// Protected paths below the root; `None`: the keeper does not report them.
+    /// Sent to the daemon only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
     pub protected: Option<Vec<String>>,
 }
 
-/// The mechanism that enforces each limit (`cgroup`, `rlimit`, `measured`), if any.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The mechanism that enforces each limit (`cgroup`, `rlimit`, `measured`), or null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitsInForce {
+    #[schema(required)]
     pub memory: Option<String>,
+    #[schema(required)]
     pub cpus: Option<String>,
+    #[schema(required)]
     pub processes: Option<String>,
+    #[schema(required)]
     pub disk: Option<String>,
 }
 

@@ -5,8 +5,10 @@
 
 use crate::config::{Name, Pattern};
 use crate::trash::{Extent, Shared, unused};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// Files that determine the result of `setup`, by name, anywhere in the tree.
 pub const INPUT_NAMES: [&str; 46] = [
@@ -159,10 +161,12 @@ pub enum Choice {
     Own,
 }
 
-/// When a file of the checkout was changed that has this content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dated {
+/// The modification time of a file of the checkout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileDate {
     pub path: String,
+    /// The object id of the file's content.
     pub object: String,
     pub seconds: i64,
     pub nanoseconds: u32,

@@ -2,13 +2,16 @@
 
 use crate::id::{ProjectId, WorkspaceId, is_id_prefix};
 use crate::{Code, Fault};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A label, `project/label`, an id, a unique prefix of an id, or `.`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceRef(String);
 
-/// One workspace that could be meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The names of a live workspace: enough to resolve what a person typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Name)]
 pub struct Candidate {
     pub id: WorkspaceId,
     pub label: String,

@@ -1,6 +1,7 @@
 //! One run as values: what a keeper is asked to begin, and what it says of it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Who asked for a run or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,16 +65,20 @@ pub enum How {
     Died,
 }
 
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
+    /// Created and not started.
     Queued,
     Running,
+    /// Exit code 0.
     Succeeded,
+    /// Any other exit code, or it could not start.
     Failed,
     TimedOut,
+    /// By a caller, or because its workspace was stopped or removed.
     Cancelled,
+    /// Its workspace or the machine crashed.
     Lost,
 }
 

@@ -9,12 +9,14 @@ use crate::config::{
     Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
-use crate::git_settings::Setting;
+use crate::git_settings::GitSetting;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
 
 /// One request that needs a person's approval.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ask {
     /// The key in holm.toml (`project.include`).
     pub key: String,
@@ -55,7 +57,7 @@ pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
 }
 
 /// What settings of the repository's own git configuration make git do on the host.
-pub fn settings_asks(settings: &[Setting]) -> Vec<Ask> {
+pub fn settings_asks(settings: &[GitSetting]) -> Vec<Ask> {
     let asked = settings.iter().filter_map(|setting| {
         let mut words = setting.words()?;
         if let Some(path) = &setting.submodule {

@@ -1,11 +1,11 @@
 //! Applies `holm_core::admission` to the stored workspaces.
 
 use crate::engine::Inner;
-use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
 use holm_core::admission::{Declared, Overcommitted, admit};
 use holm_core::config::display_size;
 use holm_core::plan::Desired;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
 
 /// Whether a new workspace is checked against the machine's resources.

@@ -2,9 +2,10 @@
 
 use crate::converge::Goal;
 use crate::engine::{Engine, Inner, detached, now};
-use crate::exec::{ExecRequest, ExecStream, Resume};
+use holm_core::exec::{ExecRequest, Resume};
 use holm_core::plan::{Desired, Keeper};
 use holm_core::{Code, Fault, WorkspaceId};
+use holm_keeper::client::ExecStream;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,12 @@
 //! Each action is done twice, because a daemon that died repeats what it does not know to be done.
 
 use crate::driver::{Discard, Driver, Journaled, Known, Measure, Observation, Progress};
-use crate::spec::{
-    Brought, Code, Environment, Layers, Limits, Network, Purpose, Siblings, WorkspaceSpec,
-};
 use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper};
+use holm_core::spec::{
+    Brought, Code, Environment, Layers, Limits, Network, Purpose, Siblings, WorkspaceSpec,
+};
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -97,7 +97,7 @@ pub async fn check(driver: Arc<dyn Driver>, spec: WorkspaceSpec) {
 impl Suite {
     async fn answers(&self) {
         let checks = done("probe", self.driver.probe().await);
-        let names: HashSet<_> = checks.iter().map(|check| check.name).collect();
+        let names: HashSet<_> = checks.iter().map(|check| &check.name).collect();
         assert_eq!(names.len(), checks.len(), "a check has a name of its own");
         done("check", self.driver.check(&self.spec));
         let room = done("room", self.driver.room().await);

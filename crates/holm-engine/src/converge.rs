@@ -1,15 +1,16 @@
 //! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
 //! remove and recovery. The caller holds the workspace's lock.
 
-use crate::driver::{Ended, Journaled, Observation, Progress};
+use crate::driver::{Journaled, Observation, Progress};
 use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
-use crate::spec::WorkspaceSpec;
 use crate::store::{Outcome, WorkspaceRecord};
 use crate::view::View;
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
+use holm_core::state::Ended;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 

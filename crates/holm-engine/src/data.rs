@@ -9,13 +9,13 @@ use crate::create::{Created, NewWorkspace, Reuse};
 use crate::driver::Progress;
 use crate::engine::{Engine, Inner, detached, now};
 use crate::remove::{Losing, Removal};
-use crate::spec::{
-    Brought, Code as WorkspaceCode, Manner, Move, Origin, Owed, Snapshot, Volume, WorkspaceSpec,
-};
 use crate::store::WorkspaceRecord;
 use crate::view::View;
 use holm_core::config::Policy;
 use holm_core::plan::{Action, Desired, Keeper};
+use holm_core::spec::{
+    Brought, Code as WorkspaceCode, Manner, Move, Origin, Owed, Snapshot, Volume, WorkspaceSpec,
+};
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use std::sync::Arc;
 

@@ -1,20 +1,19 @@
 //! The trait that makes workspaces real. The engine decides and journals; a driver acts.
 
-use crate::isolation::Isolation;
-use crate::spec::WorkspaceSpec;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
 use holm_core::disk::DiskUsage;
-pub use holm_core::egress::Carried;
+use holm_core::egress::Carried;
 use holm_core::fitness::Check;
-pub use holm_core::head::Tip;
-use holm_core::layer::{Dated, Layer, LayerKey};
+use holm_core::head::Tip;
+use holm_core::isolation::Isolation;
+use holm_core::layer::{FileDate, Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
-pub use holm_core::route::ToldPort;
 use holm_core::service::status::ServiceStatus;
-pub use holm_core::state::Ended;
+use holm_core::spec::WorkspaceSpec;
+use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_keeper::client::KeeperClient;
@@ -127,7 +126,7 @@ pub struct BroughtTree {
     /// An archive of the files, of a client that could not fill the directory.
     pub archive: Option<PathBuf>,
     /// When the files of the client's checkout were changed.
-    pub dates: Vec<Dated>,
+    pub dates: Vec<FileDate>,
 }
 
 /// The tree of a workspace, which other workspaces of its project may read.

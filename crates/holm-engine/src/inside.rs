@@ -1,7 +1,7 @@
 //! Runs a program inside and returns its answer. The output comes from a hostile program: its time
 //! and size are limited here, and callers parse it strictly. Called wherever git runs inside.
 
-use crate::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
 use holm_core::{Code, Fault, cut};
 use holm_keeper::client::KeeperClient;
 use std::time::Duration;
@@ -132,8 +132,8 @@ impl Question {
         ExecRequest {
             argv: self.argv,
             env,
-            timeout: Some(LIMIT),
-            quiet: Some(quiet()),
+            timeout_ms: Some(LIMIT.as_millis() as u64),
+            quiet_ms: Some(quiet().as_millis() as u64),
             masking: self.masking,
             ..ExecRequest::default()
         }

@@ -9,11 +9,11 @@
 use crate::converge::Goal;
 use crate::driver::Progress;
 use crate::engine::{Inner, now};
-use crate::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
 use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
+use holm_core::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         moving: None,
         code: as_begun(&asked.code),
         snapshots: Vec::new(),
-        layers: crate::spec::Layers {
+        layers: holm_core::spec::Layers {
             setup,
             warm: asked.layers.warm.clone(),
         },
@@ -223,8 +223,8 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
     })
 }
 
-fn as_begun(code: &crate::spec::Code) -> crate::spec::Code {
-    crate::spec::Code {
+fn as_begun(code: &holm_core::spec::Code) -> holm_core::spec::Code {
+    holm_core::spec::Code {
         commit: code.base_commit().map(str::to_owned),
         base: None,
         ..code.clone()

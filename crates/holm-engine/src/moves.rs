@@ -14,13 +14,13 @@ use crate::engine::{Engine, Inner, detached, now};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
 use crate::notice::Notice;
-use crate::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::switch::{Protected, Switched, Time, is_torn, question, switched};
 use crate::view::View;
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
+use holm_core::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 

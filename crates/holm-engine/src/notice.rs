@@ -1,7 +1,7 @@
 //! Notifications about what the engine did, sent at once to listeners (the server's ports and
 //! tokens).
 
-use crate::run::RunState;
+use holm_core::run::RunState;
 use holm_core::{Label, RunId, WorkspaceId};
 use std::sync::{PoisonError, RwLock};
 

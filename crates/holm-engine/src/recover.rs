@@ -4,12 +4,13 @@
 
 use crate::bridge::joined;
 use crate::converge::Goal;
-use crate::driver::{Ended, Progress};
+use crate::driver::Progress;
 use crate::engine::{Engine, Inner};
 use crate::store::WorkspaceRecord;
 use holm_core::Fault;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
+use holm_core::state::Ended;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinSet;

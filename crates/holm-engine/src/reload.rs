@@ -2,10 +2,10 @@
 
 use crate::driver::Progress;
 use crate::engine::{Engine, detached};
-use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
 use crate::view::View;
 use holm_core::plan::State;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! One run as it is stored. The operations are in [`crate::runs`].
 
-pub use holm_core::run::*;
+use holm_core::run::RunState;
 use holm_core::{RunId, WorkspaceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! The services of a workspace: their state, and users' requests. Called by the server.
 
 use crate::engine::Engine;
-use crate::spec::Service;
 use crate::store::WorkspaceRecord;
 use holm_core::plan::{Keeper, State};
 use holm_core::service::Wish;
 use holm_core::service::exit_in_words;
-pub use holm_core::service::status::{ServiceStatus, Services};
+use holm_core::service::status::{ServiceStatus, Services};
+use holm_core::spec::Service;
 use holm_core::{Code, Fault, WorkspaceId};
 use tokio::sync::mpsc;
 

@@ -5,10 +5,10 @@ use crate::command::Stopped;
 use crate::engine::{Engine, now};
 use crate::runs::Credential;
 use holm_core::plan::{Keeper, State};
-pub use holm_core::session::protocol::*;
+use holm_core::session::protocol::{Attach, NewSession, Session, SessionRequest, SessionResponse};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, WorkspaceId};
-pub use holm_keeper::client::{AttachStream, SessionNotices};
+use holm_keeper::client::{AttachStream, SessionNotices};
 
 // === impl Engine ===
 
@@ -21,14 +21,14 @@ impl Engine {
         new: NewSession,
         credentials: Vec<Credential>,
         stopped: Stopped,
-    ) -> Result<(SessionStatus, Vec<String>), Fault> {
+    ) -> Result<(Session, Vec<String>), Fault> {
         self.inner.uses.note(id, now());
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
         let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
         let keeper = self.inner.keeper(id).await?;
-        let fault = match keeper.session(Ask::Start(Box::new(new))).await {
-            Ok(Told::Started(status)) => return Ok((*status, notes)),
+        let fault = match keeper.session(SessionRequest::Start(Box::new(new))).await {
+            Ok(SessionResponse::Started(status)) => return Ok((*status, notes)),
             Ok(_) => nonsense(),
             Err(fault) => fault,
         };
@@ -37,23 +37,21 @@ impl Engine {
     }
 
     /// The sessions of a workspace, oldest first; if it does not run, the ended ones.
-    pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<SessionStatus>, Fault> {
+    pub async fn sessions(&self, id: &WorkspaceId) -> Result<Vec<Session>, Fault> {
         let record = self.inner.live(id).await?;
         let driver = self.inner.driver(&record.spec)?;
         let observation = driver.observe(&record.spec).await?;
         if observation.observed.keeper != Keeper::Running {
             return driver.keeper(id).last_sessions().await;
         }
-        match driver.keeper(id).session(Ask::List).await? {
-            Told::Sessions(sessions) => Ok(sessions),
+        match driver.keeper(id).session(SessionRequest::List).await? {
+            SessionResponse::Sessions(sessions) => Ok(sessions),
             _ => Err(nonsense()),
         }
     }
 
     /// The sessions of all workspaces that have any, with the workspaces' ids and labels.
-    pub async fn all_sessions(
-        &self,
-    ) -> Result<Vec<(WorkspaceId, String, Vec<SessionStatus>)>, Fault> {
+    pub async fn all_sessions(&self) -> Result<Vec<(WorkspaceId, String, Vec<Session>)>, Fault> {
         let mut all = Vec::new();
         for view in self.list().await? {
             if view.record.birth != Birth::Acknowledged {
@@ -67,7 +65,8 @@ impl Engine {
                 continue;
             }
             if view.state == State::Running
-                && let Ok(Told::Sessions(live)) = keeper.session(Ask::List).await
+                && let Ok(SessionResponse::Sessions(live)) =
+                    keeper.session(SessionRequest::List).await
             {
                 sessions = live;
             }
@@ -77,12 +76,16 @@ impl Engine {
     }
 
     /// Sends a request to a session. Sending input counts as use of the workspace.
-    pub async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
-        if matches!(ask, Ask::Send { .. }) {
+    pub async fn session_request(
+        &self,
+        id: &WorkspaceId,
+        request: SessionRequest,
+    ) -> Result<SessionResponse, Fault> {
+        if matches!(request, SessionRequest::Send { .. }) {
             self.inner.uses.note(id, now());
         }
         self.require_keeper(id).await?;
-        self.inner.keeper(id).await?.session(ask).await
+        self.inner.keeper(id).await?.session(request).await
     }
 
     pub async fn attach_session(

@@ -7,10 +7,12 @@
 use crate::command::Stopped;
 use crate::driver::Progress;
 use crate::engine::Engine;
-use crate::exec::{ExecInput, ExecStream, Masking};
 use crate::inside::Question;
-use crate::work::{Capture, object_id};
+use crate::work::Capture;
+use holm_core::exec::{ExecInput, Masking};
+use holm_core::head::object_id;
 use holm_core::{Fault, WorkspaceId};
+use holm_keeper::client::ExecStream;
 
 /// `$1` is a tree; prints it as an archive. Attributes that exclude files from archives are
 /// ignored.

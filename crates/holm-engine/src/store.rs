@@ -6,9 +6,9 @@
 //! after them, never alone.
 
 use crate::run::{RunFilter, RunRecord};
-use crate::spec::WorkspaceSpec;
 use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::trust::Ask;
 use holm_core::{

@@ -6,12 +6,13 @@
 //! the commit, and continues an interrupted one. A mark in `.git` says that a tree may be between
 //! two commits; such a tree is recorded before it is replaced.
 
-use crate::exec::{ExecRequest, Masking};
 use crate::inside::{Answer, Question, TIMED_OUT, failed};
-use crate::spec::{Manner, Move, WorkspaceSpec};
 use crate::unsaved::{Unsaved, status_of};
-use crate::work::{identity, object_id};
+use crate::work::identity;
 use holm_core::Fault;
+use holm_core::exec::{ExecRequest, Masking};
+use holm_core::head::object_id;
+use holm_core::spec::{Manner, Move, WorkspaceSpec};
 
 /// Whether protected paths are in force: then a switch that would change them is not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

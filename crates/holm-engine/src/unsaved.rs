@@ -5,10 +5,10 @@
 //! strictly, and anything unclear counts as unsaved.
 
 use crate::engine::MissingObjects;
-use crate::exec::Masking;
 use crate::inside::{Answer, Question, ask, failed};
 use crate::{bridge::blocking, store::WorkspaceRecord};
 use holm_core::Fault;
+use holm_core::exec::Masking;
 use holm_core::head::object_id;
 use holm_keeper::client::KeeperClient;
 use std::collections::HashSet;

@@ -1,15 +1,18 @@
 //! What users see of workspaces: the record and the latest observation.
 
 use crate::bridge::joined;
-use crate::driver::{Carried, Observation, Tip};
+use crate::driver::Observation;
 use crate::engine::{Engine, Inner, detached, now};
-use crate::isolation::Isolation;
 use crate::notice::Notice;
 use crate::projects::no_project;
-use crate::service::{self, ServiceStatus};
-use crate::spec::{Purpose, WorkspaceSpec};
+use crate::service;
 use crate::store::WorkspaceRecord;
+use holm_core::egress::Carried;
+use holm_core::head::Tip;
+use holm_core::isolation::Isolation;
 use holm_core::plan::{Keeper, State};
+use holm_core::service::status::ServiceStatus;
+use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::{Birth, state};
 use holm_core::{Fault, Label, ProjectId, ProjectName, WorkspaceId};
 use std::collections::HashMap;

@@ -7,13 +7,14 @@
 use crate::command::Stopped;
 use crate::driver::Progress;
 use crate::engine::Engine;
-use crate::exec::{ExecInput, ExecRequest, ExecStream, Masking};
 use crate::inside::{Question, ask, complaints, failed};
-use crate::spec::WorkspaceSpec;
 use crate::store::WorkspaceRecord;
 use crate::unsaved::{Aside, aside};
+use holm_core::exec::{ExecInput, ExecRequest, Masking};
+use holm_core::spec::WorkspaceSpec;
+use holm_keeper::client::ExecStream;
 
-pub use holm_core::head::object_id;
+use holm_core::head::object_id;
 use holm_core::{Fault, WorkspaceId};
 use std::sync::Arc;
 

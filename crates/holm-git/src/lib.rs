@@ -29,7 +29,7 @@ pub use clone::{Dial, ORIGIN, clone, origin_of};
 pub use command::{Cancel, MINIMUM_VERSION, Version, require_version, version};
 pub use error::GitError;
 pub use missing::missing_objects;
-pub use remote::{Remote, without_credentials};
+pub use remote::without_credentials;
 pub use repository::adopt::{Staged, Work};
 pub use repository::dirty::Dirty;
 pub use repository::fetch::Branch;

@@ -1,12 +1,4 @@
-//! Remotes of the user's repository, with credentials removed, for workspaces.
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remote {
-    pub name: String,
-    /// Without credentials.
-    pub url: String,
-    pub fetch: Vec<String>,
-}
+//! Removes credentials from the URLs of remotes.
 
 /// The URL without passwords, tokens, query and fragment; `None` if it is a command (`ext::…`).
 ///

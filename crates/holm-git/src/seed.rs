@@ -8,7 +8,8 @@
 //! same name, branches below it) are kept as `refs/holm/aside/heads/…`, so that their commits stay
 //! reachable.
 
-use crate::{GitError, Remote, quote};
+use crate::{GitError, quote};
+use holm_core::spec::Remote;
 use std::io;
 use std::path::{Path, PathBuf};
 

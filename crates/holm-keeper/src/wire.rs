@@ -13,12 +13,14 @@ pub use defence::{Defence, switched_off};
 pub use frame::{control_frame, frame, read_control, take_frame};
 
 use holm_core::egress::Carried;
-use holm_core::exec::{ExecRequest, Masking, Resume, Terminal};
+use holm_core::exec::{ExecRequest, Resume};
 use holm_core::isolation::Isolation;
 use holm_core::route::ToldPort;
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::service::status::{ServiceStatus, Services};
-use holm_core::session::protocol::{Ask, Attach, SessionNotice, Told, Word};
+use holm_core::session::protocol::{
+    Attach, AttachMessage, SessionNotice, SessionRequest, SessionResponse,
+};
 use holm_core::spec::{Egress, Service};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -96,7 +98,7 @@ pub enum Op {
     Relabel {
         label: String,
     },
-    Exec(Exec),
+    Exec(ExecRequest),
     /// Reconnects to a command by its key, after the daemon died.
     Resume(Resume),
     /// Answered with `Run` at once and at every change, until it has ended. A run with this id is
@@ -146,8 +148,8 @@ pub enum Op {
     /// Replaces the secrets. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
     /// Answered with `Session`.
-    Session(Ask),
-    /// Answered with `SessionWord`s; drawing sequences come as stdout, keys go as stdin.
+    Session(SessionRequest),
+    /// Answered with `AttachMessage`s; drawing sequences come as stdout, keys go as stdin.
     AttachSession(Attach),
     /// Answered with `SessionNotice` for each unacknowledged one; the daemon acknowledges with the
     /// number of the last that it has stored.
@@ -175,43 +177,6 @@ pub enum ServiceWish {
 pub struct CodeSeen {
     pub reference: Option<String>,
     pub commit: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Exec {
-    pub argv: Vec<Vec<u8>>,
-    pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    pub cwd: Option<Vec<u8>>,
-    pub terminal: Option<Terminal>,
-    pub timeout_ms: Option<u64>,
-    /// Of a program that holm itself runs: see [`ExecRequest::quiet`].
-    #[serde(default)]
-    pub quiet_ms: Option<u64>,
-    /// The client's secret for reconnecting. The client acknowledges output
-    /// ([`ExecControl::Taken`]) after the keeper announced that it supports this
-    /// ([`Answer::Kept`]).
-    #[serde(default)]
-    pub key: Option<String>,
-    #[serde(default)]
-    pub masking: Masking,
-}
-
-/// Messages after an `exec` request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExecControl {
-    StdinEof,
-    Resize {
-        rows: u16,
-        cols: u16,
-    },
-    Signal(i32),
-    Hangup,
-    /// How many bytes of the output the client has, since the beginning.
-    Taken {
-        stdout: u64,
-        stderr: u64,
-    },
 }
 
 /// The keeper's answers.
@@ -251,8 +216,9 @@ pub enum Answer {
     /// The listening ports inside, sorted.
     Listening(Vec<u16>),
     Services(Services),
-    Session(Told),
-    SessionWord(Word),
+    Session(SessionResponse),
+    #[serde(rename = "session_word")]
+    AttachMessage(AttachMessage),
     SessionNotice(SessionNotice),
     /// There is no such record.
     Missing,
@@ -464,23 +430,6 @@ pub enum Doorway {
     Refusals,
     /// Listens for a service of `[shared]`, by its index.
     Shared(u32),
-}
-
-// === impl Exec ===
-
-impl From<ExecRequest> for Exec {
-    fn from(request: ExecRequest) -> Self {
-        Self {
-            argv: request.argv,
-            env: request.env,
-            cwd: request.cwd,
-            terminal: request.terminal,
-            timeout_ms: request.timeout.map(|limit| limit.as_millis() as u64),
-            quiet_ms: request.quiet.map(|limit| limit.as_millis() as u64),
-            key: request.key,
-            masking: request.masking,
-        }
-    }
 }
 
 // === impl Doorway ===

@@ -10,7 +10,7 @@
 use crate::cgroup;
 use crate::sys::units;
 use holm_core::numbers::{Load, Usage};
-use holm_engine::service::Services;
+use holm_core::service::status::Services;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::inside::MARK;
 use holm_keeper::process;

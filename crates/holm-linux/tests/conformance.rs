@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // Its own `main` keeps clippy from seeing that this is a test.
 
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{ProjectId, WorkspaceId};
 use holm_engine::conformance;
-use holm_engine::spec::WorkspaceSpec;
 use holm_linux::{Layout, LinuxDriver};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

@@ -4,8 +4,8 @@
 use super::App;
 use holm_core::agents::{Agents, Called};
 use holm_core::config::{Agent, Name};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_engine::spec::WorkspaceSpec;
 use holm_engine::{Credential, MOST_CREDENTIAL, try_blocking};
 use std::collections::BTreeMap;
 use std::io::Read;

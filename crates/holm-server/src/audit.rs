@@ -8,18 +8,16 @@ use super::view::time;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holm_api::audit::{AuditEntry as Told, AuditList};
+use holm_api::audit::{AuditEntry as ApiEntry, AuditList, AuditQuery};
 use holm_api::route::Route;
 use holm_core::{Code, RequestId, WorkspaceId};
 use holm_engine::Engine;
 use holm_engine::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults};
 use jiff::Timestamp;
-use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
-use utoipa::IntoParams;
 
 /// A request, as far as the record needs it.
 pub struct Asked {
@@ -55,25 +53,6 @@ struct Refusals {
     last: AuditEntry,
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct Which {
-    #[param(minimum = 1, maximum = 10000)]
-    limit: Option<usize>,
-    /// A cursor.
-    before: Option<u64>,
-    /// Only actors that contain this text.
-    actor: Option<String>,
-    /// Only about this workspace.
-    workspace: Option<String>,
-    /// Only from this time on; RFC 3339.
-    since: Option<String>,
-    /// Only requests that failed or were refused.
-    #[serde(default)]
-    bad: bool,
-}
-
 const USUAL: usize = 100;
 const MOST: usize = 10_000;
 
@@ -90,23 +69,23 @@ const NO_ROUTE: &str = "-";
 
 operations! {
     /// Who changed what, the newest first.
-    get "/audit" "audit" list of (Which) -> AuditList;
+    get "/audit" "audit" list of (AuditQuery) -> AuditList;
 }
 
 async fn list(
     State(app): State<Arc<App>>,
-    Parameters(which): Parameters<Which>,
+    Parameters(query): Parameters<AuditQuery>,
 ) -> Answer<AuditList> {
-    let limit = which.limit.unwrap_or(USUAL).clamp(1, MOST);
-    let since = which.since.as_deref().map(str::parse::<Timestamp>);
+    let limit = query.limit.unwrap_or(USUAL).clamp(1, MOST);
+    let since = query.since.as_deref().map(str::parse::<Timestamp>);
     let filter = AuditFilter {
-        before: which.before,
-        actor: which.actor,
-        workspace: which.workspace.as_deref().map(workspace_id).transpose()?,
+        before: query.before,
+        actor: query.actor,
+        workspace: query.workspace.as_deref().map(workspace_id).transpose()?,
         since: since
             .transpose()
             .map_err(|_| bad_request("`since` is not a time of RFC 3339"))?,
-        results: if which.bad {
+        results: if query.bad {
             AuditResults::Bad
         } else {
             AuditResults::All
@@ -116,12 +95,12 @@ async fn list(
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| last.cursor);
-    let audit = found.into_iter().map(told).collect();
+    let audit = found.into_iter().map(to_api).collect();
     Ok(Json(AuditList { audit, next }))
 }
 
-fn told(AuditRecord { cursor, entry }: AuditRecord) -> Told {
-    Told {
+fn to_api(AuditRecord { cursor, entry }: AuditRecord) -> ApiEntry {
+    ApiEntry {
         cursor,
         time: time(entry.at),
         actor: entry.actor,

@@ -9,8 +9,8 @@ use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_config::paths::Paths;
 use holm_core::clone_url::CloneFrom;
+use holm_core::run::Asker;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
-use holm_engine::run::Asker;
 use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
 

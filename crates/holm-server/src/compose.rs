@@ -12,13 +12,13 @@ use holm_core::config::{
     ProjectConfig, Root, SIBLINGS, Scope,
 };
 use holm_core::policy::Typed;
+use holm_core::spec::WorkspaceSpec;
+use holm_core::spec::{
+    Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
+    Network, Purpose, Shared, Siblings, Volume,
+};
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
-use holm_engine::WorkspaceSpec;
-use holm_engine::spec::{
-    Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
-    Network, Purpose, Remote, Shared, Siblings, Volume,
-};
 use holm_engine::store::ProjectRecord;
 use holm_engine::try_blocking;
 use std::collections::BTreeMap;
@@ -314,18 +314,13 @@ fn object_id(text: &str) -> Result<String, Failure> {
 }
 
 fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
-    let remotes = create.remotes.iter().map(|remote| Remote {
-        name: remote.name.clone(),
-        url: remote.url.clone(),
-        fetch: remote.fetch.clone(),
-    });
     CodeSpec {
         commit: create.commit.clone(),
         ref_name: create.reference.clone(),
         object_format: project.object_format.clone(),
         user_name: create.user_name.clone(),
         user_email: create.user_email.clone(),
-        remotes: remotes.collect(),
+        remotes: create.remotes.clone(),
         shallow: create.shallow.clone(),
         excluded: create.excluded.clone(),
         base: None,

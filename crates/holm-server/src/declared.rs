@@ -3,7 +3,7 @@
 
 use super::trust::Judged;
 use holm_core::config::{self, Name, ProjectConfig, Receiver};
-use holm_engine::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
+use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
 
 /// Settings that only a new workspace takes over.
 pub fn declared(config: &ProjectConfig) -> Declared {

@@ -47,7 +47,7 @@ pub struct From {
     /// Continue with new events; a WebSocket does unless it is false.
     follow: Option<bool>,
     /// Only of this workspace.
-    #[param(value_type = Option<holm_api::id::WorkspaceId>)]
+    #[param(value_type = Option<holm_core::WorkspaceId>)]
     workspace: Option<String>,
     /// Only of this type (`workspace.created`), or of those that begin with it (`workspace`).
     #[serde(rename = "type")]

@@ -13,14 +13,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
 use holm_core::{Fault, RequestId, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{
-    ExecInput, ExecOutput, ExecRequest, ExecStream, Masking, Resume, Terminal,
-};
+use holm_keeper::client::ExecStream;
 use serde::Deserialize;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
 
@@ -142,9 +140,9 @@ async fn begin(
     };
     let request = ExecRequest {
         key,
-        ..request(start)?
+        ..start.into()
     };
-    app.engine.exec(id, request, stopped).await
+    app.engine.exec(id, checked(request)?, stopped).await
 }
 
 async fn run(
@@ -166,29 +164,7 @@ async fn run(
     }
 }
 
-fn request(start: Start) -> Result<ExecRequest, Fault> {
-    let request = ExecRequest {
-        argv: start.argv.into_iter().map(Vec::from).collect(),
-        env: start
-            .env
-            .into_iter()
-            .map(|(name, value)| (Vec::from(name), Vec::from(value)))
-            .collect(),
-        cwd: start.cwd.map(Vec::from),
-        terminal: start.terminal.map(|terminal| Terminal {
-            term: terminal.term,
-            rows: terminal.rows,
-            cols: terminal.cols,
-        }),
-        timeout: start.timeout_ms.map(Duration::from_millis),
-        quiet: start.quiet_ms.map(Duration::from_millis),
-        key: None,
-        masking: if start.mask {
-            Masking::Words
-        } else {
-            Masking::Never
-        },
-    };
+fn checked(request: ExecRequest) -> Result<ExecRequest, Fault> {
     if request.argv.is_empty() {
         return Err(bad_request("`argv` is empty").0);
     }

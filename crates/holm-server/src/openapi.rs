@@ -7,9 +7,8 @@
 use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
 use holm_api::exec::{ToClient, ToServer};
-use holm_api::id::{ProjectId, RunId, TokenId, WorkspaceId};
 use holm_api::run::RunEvent;
-use holm_core::Kind;
+use holm_core::{Kind, ProjectId, RunId, TokenId, WorkspaceId};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::{Response as Described, ResponseBuilder};

@@ -9,8 +9,8 @@ use holm_config::policy::PolicyFile;
 use holm_core::config::{Destination, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
 use holm_core::policy::{Breach, MachinePolicy, Rights, SourceKind, Typed};
+use holm_core::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
 
 /// This file is not an `include`: it belongs to every workspace.
 const ALWAYS_BROUGHT: &str = "AGENTS.md";

@@ -14,13 +14,13 @@ use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{Reload, Reloaded};
 use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
+use holm_core::exec::{ExecOutput, ExecRequest};
 use holm_core::layer::Maker;
 use holm_core::policy::Typed;
+use holm_core::spec::{Cache, Siblings, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecOutput, ExecRequest};
 use holm_engine::inside;
-use holm_engine::spec::{Cache, Siblings, Volume, WorkspaceSpec};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ impl App {
         let request = ExecRequest {
             argv: argv.to_vec(),
             // It may be a pipe without a writer.
-            quiet: Some(inside::quiet()),
+            quiet_ms: Some(inside::quiet().as_millis() as u64),
             ..ExecRequest::default()
         };
         let mut stream = self.engine.exec(id, request, Stopped::Start).await?;

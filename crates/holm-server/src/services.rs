@@ -11,14 +11,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_api::service::{Action, LogLine, ServiceAct, ServiceList};
+use holm_api::service::{Action, LogLine, LogQuery, ServiceAct, ServiceList};
 use holm_core::plan::Desired;
 use holm_core::service::Wish;
+use holm_core::service::status::Services;
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::service::Services;
 use holm_keeper::client::LogReader;
 use holm_keeper::logs::Record;
-use holm_keeper::wire::LogQuery;
+use holm_keeper::wire;
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::io;
@@ -40,19 +40,6 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub struct Watch {
     #[serde(default)]
     watch: bool,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct Logs {
-    /// Names separated by commas; empty: all.
-    #[serde(default)]
-    services: String,
-    since: Option<String>,
-    last: Option<usize>,
-    #[serde(default)]
-    follow: bool,
 }
 
 /// What a client reads of logs.
@@ -133,13 +120,13 @@ async fn act(
     get,
     path = "/workspaces/{id}/logs",
     operation_id = "workspace_logs",
-    params(WorkspaceKey, Logs),
+    params(WorkspaceKey, LogQuery),
     responses((status = 200, description = "JSON Lines", content_type = "application/jsonl", body = LogLine))
 )]
 async fn logs(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    Parameters(parameters): Parameters<Logs>,
+    Parameters(parameters): Parameters<LogQuery>,
 ) -> Result<Response, Failure> {
     let named = parameters
         .services
@@ -148,7 +135,7 @@ async fn logs(
     let named: Vec<String> = named.map(str::to_owned).collect();
     let services = app.engine.services_named(&id, &named).await?;
     let since = parameters.since.as_deref().map(since).transpose()?;
-    let query = LogQuery {
+    let query = wire::LogQuery {
         services,
         // Records have whole microseconds.
         since_us: since.map(|since| since.as_nanos().div_ceil(1000) as u64),

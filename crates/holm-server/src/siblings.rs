@@ -5,11 +5,11 @@
 //! than one workspace. It sleeps while no workspace is of this kind.
 
 use super::{App, stopped, until_stopped};
+use holm_core::exec::ExecOutput;
 use holm_core::plan::Keeper;
+use holm_core::spec::Siblings;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{Piece, SiblingTree};
-use holm_engine::exec::ExecOutput;
-use holm_engine::spec::Siblings;
 use holm_engine::store::WorkspaceRecord;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 use super::declared;
 use holm_api::reload::Reloaded;
 use holm_core::config::{Policy, ProjectConfig};
-use holm_engine::spec::{
+use holm_core::spec::{
     Cache, Declared, Secret, SecretSource, Service, Siblings, Volume, WorkspaceSpec,
 };
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use super::*;
 use holm_core::config::Word;
-use holm_engine::spec::{Dirty, Seed};
+use holm_core::spec::{Dirty, Seed};
 use std::path::PathBuf;
 
 /// A stored workspace with a volume and a cache.

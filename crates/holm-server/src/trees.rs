@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::project::{TreeBrought, TreeName, TreePlace};
 use holm_core::config::{DriverName, Name};
-use holm_core::layer::{Dated, LayerKey};
+use holm_core::layer::LayerKey;
 use holm_core::{Fault, ProjectId};
 use holm_engine::Driver;
 use holm_engine::driver::BroughtTree;
@@ -56,17 +56,11 @@ async fn finish(
         Some(upload) => Some(app.uploads.take(upload)?),
         None => None,
     };
-    let dates = brought.dates.into_iter().map(|date| Dated {
-        path: date.path,
-        object: date.object,
-        seconds: date.seconds,
-        nanoseconds: date.nanoseconds,
-    });
     let tree = BroughtTree {
         layer: key,
         directory,
         archive: received.as_ref().map(|received| received.path().to_owned()),
-        dates: dates.collect(),
+        dates: brought.dates,
     };
     app.tree_driver()?.keep_tree(tree).await?;
     Ok(Json(present()))

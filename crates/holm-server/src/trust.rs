@@ -7,15 +7,13 @@ use super::failure::{Answer, Body, project_id};
 use super::view::time;
 use axum::Json;
 use axum::extract::State;
-use holm_api::project::{
-    Ask, AskChange, ChangeKind, GitSetting, TrustApprove, TrustCheck, TrustReport,
-};
+use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
 use holm_config::user::UserConfig;
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
-use holm_core::git_settings::Setting;
+use holm_core::git_settings::GitSetting;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
-use holm_engine::WorkspaceSpec;
 use holm_engine::store::ProjectRecord;
 use std::sync::Arc;
 
@@ -93,12 +91,7 @@ async fn approve(
 
 /// The requests of git settings, and their digest.
 fn judge_settings(settings: &[GitSetting]) -> (Vec<trust::Ask>, String) {
-    let settings = settings.iter().cloned().map(|setting| Setting {
-        key: setting.key,
-        value: setting.value,
-        submodule: setting.submodule,
-    });
-    let asks = settings_asks(&settings.collect::<Vec<_>>());
+    let asks = settings_asks(settings);
     let digest = format!("{SETTINGS_DIGEST}{}", holm_config::trust::digest(&asks));
     (asks, digest)
 }

@@ -1,12 +1,11 @@
 //! Converts workspaces and projects to API types.
 
 use holm_api::project::Project;
-use holm_api::workspace::{
-    Isolation, Limits, LimitsInForce, Port, Service, Snapshot, Volume, Workspace,
-};
+use holm_api::workspace::{Port, Snapshot, Volume, Workspace};
+use holm_core::config::Limits;
+use holm_core::service::status::ServiceStatus;
+use holm_core::spec::DeclaredPort;
 use holm_engine::View;
-use holm_engine::service::ServiceStatus;
-use holm_engine::spec::DeclaredPort;
 use holm_engine::store::ProjectRecord;
 use holm_proxy::Source;
 use jiff::Timestamp;
@@ -24,6 +23,8 @@ pub fn workspace(view: View) -> Workspace {
         tip,
     } = view;
     let spec = &record.spec;
+    let mut isolation = isolation.unwrap_or_default();
+    let protected = isolation.protected.take();
     Workspace {
         id: record.id.to_string(),
         label: record.label.to_string(),
@@ -46,7 +47,8 @@ pub fn workspace(view: View) -> Workspace {
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
         volumes: spec.volumes.iter().map(volume).collect(),
-        protected_paths: protected_paths(spec, isolation.as_ref()),
+        // Those in force, or at the next start.
+        protected_paths: protected.unwrap_or_else(|| spec.protected_paths.clone()),
         snapshots: snapshots(spec),
         limits: Limits {
             memory: spec.limits.memory_bytes,
@@ -54,7 +56,7 @@ pub fn workspace(view: View) -> Workspace {
             processes: spec.limits.processes,
             disk: spec.limits.disk_bytes,
         },
-        isolation: isolation.map(in_force).unwrap_or_default(),
+        isolation,
         created: None,
         ms: None,
         removed_at: record.removed_at.map(time),
@@ -67,17 +69,8 @@ pub fn workspace(view: View) -> Workspace {
     }
 }
 
-/// Those in force, or at the next start.
-fn protected_paths(
-    spec: &holm_engine::WorkspaceSpec,
-    isolation: Option<&holm_engine::Isolation>,
-) -> Vec<String> {
-    let in_force = isolation.and_then(|isolation| isolation.protected.clone());
-    in_force.unwrap_or_else(|| spec.protected_paths.clone())
-}
-
 /// Without its size, which has to be measured.
-fn volume(volume: &holm_engine::spec::Volume) -> Volume {
+fn volume(volume: &holm_core::spec::Volume) -> Volume {
     Volume {
         name: volume.name.clone(),
         policy: volume.policy.as_str().to_owned(),
@@ -85,7 +78,7 @@ fn volume(volume: &holm_engine::spec::Volume) -> Volume {
     }
 }
 
-pub fn snapshots(spec: &holm_engine::WorkspaceSpec) -> Vec<Snapshot> {
+pub fn snapshots(spec: &holm_core::spec::WorkspaceSpec) -> Vec<Snapshot> {
     let snapshots = spec.snapshots.iter().map(|snapshot| Snapshot {
         name: snapshot.name.clone(),
         created_at: snapshot.created_at.clone(),
@@ -93,14 +86,11 @@ pub fn snapshots(spec: &holm_engine::WorkspaceSpec) -> Vec<Snapshot> {
     snapshots.collect()
 }
 
-pub fn service(status: ServiceStatus) -> Service {
-    Service {
-        name: status.name,
-        state: status.state,
-        pid: status.pid,
-        restarts: status.restarts,
-        port: status.port,
-        reason: status.reason,
+/// As users see it.
+pub fn service(status: ServiceStatus) -> ServiceStatus {
+    ServiceStatus {
+        exit_code: None,
+        ..status
     }
 }
 
@@ -137,27 +127,4 @@ pub fn project(record: ProjectRecord, live: u64) -> Project {
 /// RFC 3339, UTC, to the millisecond.
 pub fn time(at: Timestamp) -> String {
     format!("{at:.3}")
-}
-
-fn in_force(isolation: holm_engine::Isolation) -> Isolation {
-    Isolation {
-        user: isolation.user,
-        mount: isolation.mount,
-        pid: isolation.pid,
-        net: isolation.net,
-        ipc: isolation.ipc,
-        seccomp: isolation.seccomp,
-        no_new_privs: isolation.no_new_privs,
-        landlock: isolation.landlock,
-        cgroup: isolation.cgroup,
-        limits: LimitsInForce {
-            memory: isolation.limits.memory,
-            cpus: isolation.limits.cpus,
-            processes: isolation.limits.processes,
-            disk: isolation.limits.disk,
-        },
-        degraded: isolation.degraded,
-        oom_kills: isolation.oom_kills,
-        limits_reached: isolation.limits_reached,
-    }
 }

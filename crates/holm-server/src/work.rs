@@ -10,11 +10,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
+use holm_core::exec::{ExecInput, ExecOutput};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::driver::ProgressEvent;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecStream};
 use holm_engine::{inside, work};
+use holm_keeper::client::ExecStream;
 use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
@@ -155,7 +156,7 @@ impl App {
     /// The requested tree: one that was captured earlier, or one that is captured now.
     async fn tree(&self, id: &WorkspaceId, of: Of) -> Result<String, Fault> {
         match of.tree {
-            Some(text) => work::object_id(text.as_bytes()).ok_or_else(|| {
+            Some(text) => holm_core::head::object_id(text.as_bytes()).ok_or_else(|| {
                 let message = "`tree` is not an object id";
                 Fault::new(Code::BadRequest, message, "leave it out")
             }),

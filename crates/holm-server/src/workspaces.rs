@@ -7,7 +7,8 @@ use super::metrics::STATES;
 use super::page::{Order, Page};
 use axum::Json;
 use axum::extract::State;
-use holm_api::workspace::{Name, NameList, Rename, Workspace, WorkspaceList};
+use holm_api::workspace::{NameList, Rename, Workspace, WorkspaceList};
+use holm_core::reference::Candidate;
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use holm_engine::{Removal, Restored, View, try_blocking};
 use serde::Deserialize;
@@ -119,11 +120,11 @@ fn without_notes(workspace: Workspace) -> Workspace {
 async fn names(State(app): State<Arc<App>>, caller: Caller) -> Answer<NameList> {
     let names = app.engine.names().await?.into_iter();
     let names = names.filter(|(record, _)| caller.sees(&record.id));
-    let names = names.map(|(record, project)| Name {
-        id: record.id.to_string(),
+    let names = names.map(|(record, project)| Candidate {
+        id: record.id,
         label: record.label.to_string(),
         project: project.to_string(),
-        project_id: record.project_id.to_string(),
+        project_id: record.project_id,
     });
     Ok(Json(NameList {
         names: names.collect(),

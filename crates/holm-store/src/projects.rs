@@ -3,10 +3,9 @@
 use crate::error::Trouble;
 use crate::rows;
 use holm_core::ProjectId;
-use holm_core::trust::{Ask, SETTINGS_DIGEST};
+use holm_core::trust::SETTINGS_DIGEST;
 use holm_engine::store::{Approval, ProjectRecord, ProjectRemoval, StoreError};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use serde::{Deserialize, Serialize};
 
 pub(crate) fn all(connection: &Connection) -> Result<Vec<(ProjectRecord, u64)>, Trouble> {
     let mut statement = connection.prepare(&format!(
@@ -117,15 +116,6 @@ pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<ProjectId>, Troub
     Ok(projects.into_iter().map(|project| project.id).collect())
 }
 
-/// A request as stored with its approval.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredAsk {
-    key: String,
-    words: String,
-    canonical: String,
-}
-
 pub(crate) fn approve(
     transaction: &Transaction<'_>,
     id: &ProjectId,
@@ -134,8 +124,7 @@ pub(crate) fn approve(
     if one(transaction, id)?.is_none() {
         return Err(StoreError::NoSuchProject(id.clone()).into());
     }
-    let asks: Vec<_> = approval.asks.iter().cloned().map(StoredAsk::from).collect();
-    let asks = serde_json::to_string(&asks)
+    let asks = serde_json::to_string(&approval.asks)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     // A repeated approval becomes the newest one.
     transaction.execute(
@@ -156,11 +145,10 @@ pub(crate) fn last_approval(
          ORDER BY approved_at DESC, rowid DESC LIMIT 1",
     )?;
     let mut found = statement.query_map([id.as_str(), SETTINGS_DIGEST], |row| {
-        let asks: Vec<StoredAsk> = rows::parsed(row, 2, |text| serde_json::from_str(text))?;
         Ok(Approval {
             digest: row.get(0)?,
             at: rows::parsed(row, 1, rows::timestamp)?,
-            asks: asks.into_iter().map(Ask::from).collect(),
+            asks: rows::parsed(row, 2, |text| serde_json::from_str(text))?,
         })
     })?;
     Ok(found.next().transpose()?)
@@ -174,26 +162,4 @@ pub(crate) fn is_approved(
     let mut statement =
         connection.prepare("SELECT 1 FROM approvals WHERE project_id = ?1 AND digest = ?2")?;
     Ok(statement.exists(params![id.as_str(), digest])?)
-}
-
-// === impl StoredAsk ===
-
-impl From<Ask> for StoredAsk {
-    fn from(ask: Ask) -> Self {
-        Self {
-            key: ask.key,
-            words: ask.words,
-            canonical: ask.canonical,
-        }
-    }
-}
-
-impl From<StoredAsk> for Ask {
-    fn from(stored: StoredAsk) -> Self {
-        Self {
-            key: stored.key,
-            words: stored.words,
-            canonical: stored.canonical,
-        }
-    }
 }

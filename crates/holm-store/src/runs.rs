@@ -2,8 +2,9 @@
 
 use crate::error::Trouble;
 use crate::rows;
+use holm_core::run::RunState;
 use holm_core::{RunId, WorkspaceId};
-use holm_engine::run::{RunFilter, RunRecord, RunState};
+use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 

@@ -5,8 +5,8 @@ use crate::database::{Database, Durability::Durable, Durability::Light};
 use crate::{access, clock, events, journal, keys, ports, projects, runs, schema, workspaces};
 use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
-use holm_engine::WorkspaceSpec;
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     Approval, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Canonical, Claim, EntryId, Event,

@@ -3,9 +3,9 @@
 use crate::error::Trouble;
 use crate::rows;
 use holm_core::plan::{Action, Desired};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, WorkspaceId};
-use holm_engine::WorkspaceSpec;
 use holm_engine::store::{EntryId, StoreError, WorkspaceRecord};
 use jiff::Timestamp;
 use rusqlite::{Connection, Params, Transaction, params};

@@ -1,8 +1,8 @@
 //! Resolves what was typed to ids, once, at the edge. Below this no code uses a label as a name.
 
 use crate::wiring::guest;
+use holm_api::Workspace;
 use holm_api::client::Client;
-use holm_api::workspace::Name;
 use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 use std::collections::HashMap;
@@ -22,7 +22,9 @@ pub async fn one(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
 /// The labels of live workspaces by id, for display.
 pub async fn labels(client: &Client) -> Result<HashMap<String, String>, Fault> {
     let names = client.names().await?.names.into_iter();
-    Ok(names.map(|name| (name.id, name.label)).collect())
+    Ok(names
+        .map(|name| (name.id.to_string(), name.label))
+        .collect())
 }
 
 /// Resolves `.`, the id or the label of the workspace that this program runs in.
@@ -154,21 +156,14 @@ fn project_here() -> Option<ProjectId> {
 
 async fn trashed(client: &Client) -> Result<Vec<Candidate>, Fault> {
     let trash = client.trash().await?.workspaces;
-    let names = trash.into_iter().map(|workspace| Name {
-        id: workspace.id,
-        label: workspace.label,
-        project: workspace.project,
-        project_id: workspace.project_id,
-    });
-    names.map(|name| candidate(&name)).collect()
+    trash.into_iter().map(candidate).collect()
 }
 
 async fn candidates(client: &Client) -> Result<Vec<Candidate>, Fault> {
-    let names = client.names().await?.names;
-    names.iter().map(candidate).collect()
+    Ok(client.names().await?.names)
 }
 
-fn candidate(name: &Name) -> Result<Candidate, Fault> {
+fn candidate(workspace: Workspace) -> Result<Candidate, Fault> {
     let not_understood = |error: holm_core::id::NotAnId| {
         Fault::new(
             Code::Internal,
@@ -177,9 +172,9 @@ fn candidate(name: &Name) -> Result<Candidate, Fault> {
         )
     };
     Ok(Candidate {
-        id: WorkspaceId::parse(&name.id).map_err(not_understood)?,
-        label: name.label.clone(),
-        project_id: ProjectId::parse(&name.project_id).map_err(not_understood)?,
-        project: name.project.clone(),
+        id: WorkspaceId::parse(&workspace.id).map_err(not_understood)?,
+        label: workspace.label,
+        project_id: ProjectId::parse(&workspace.project_id).map_err(not_understood)?,
+        project: workspace.project,
     })
 }

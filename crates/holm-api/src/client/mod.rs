@@ -26,8 +26,8 @@ pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
 pub use routes::{Removal, Verify};
-pub use run::{RunOutput, RunQuery};
-pub use service::{Follow, Following, LogQuery};
+pub use run::RunOutput;
+pub use service::Following;
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};
 
 use holm_core::{Code, Fault};

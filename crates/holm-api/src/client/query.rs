@@ -1,6 +1,8 @@
 //! Writes the query of a route.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use serde::Serialize;
+use serde_json::Value;
 
 /// The characters that a value may not contain.
 const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC
@@ -10,12 +12,17 @@ const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b':')
     .remove(b',');
 
-/// The parameters that have a value.
-pub(super) fn parameters(given: &[(&str, Option<String>)]) -> String {
-    let written = given
-        .iter()
-        .filter_map(|(name, value)| Some(format!("{name}={}", escaped(value.as_deref()?))));
-    written.collect::<Vec<_>>().join("&")
+/// The fields that are set.
+pub(super) fn query_string(query: &impl Serialize) -> String {
+    // A query has only plain fields, so it always has a form in JSON.
+    let fields = serde_json::to_value(query).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    let given = fields.filter_map(|(name, value)| match value {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{name}={}", escaped(text))),
+        other => Some(format!("{name}={}", escaped(other.to_string()))),
+    });
+    given.collect::<Vec<_>>().join("&")
 }
 
 /// Percent-encodes a value.
@@ -26,10 +33,18 @@ pub(super) fn escaped(value: impl AsRef<[u8]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::LogQuery;
 
     #[test]
     fn nothing_leaves_its_parameter() {
-        assert_eq!(escaped("web,db_2"), "web,db_2");
-        assert_eq!(escaped("a&follow=true ü"), "a%26follow%3Dtrue%20%C3%BC");
+        let query = LogQuery {
+            services: "web,db_2&follow=true ü".to_owned(),
+            last: Some(5),
+            ..LogQuery::default()
+        };
+        assert_eq!(
+            query_string(&query),
+            "follow=false&last=5&services=web,db_2%26follow%3Dtrue%20%C3%BC"
+        );
     }
 }

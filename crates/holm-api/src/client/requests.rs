@@ -18,10 +18,11 @@ use crate::secret::{
     RotateKey, Secret, SecretList, SetSecret, Unlock,
 };
 use crate::service::{ServiceAct, ServiceList};
-use crate::session::{NewSession, ReadText, SendInput, Sent, Session, SessionList};
+use crate::session::{NewSession, SendInput, Sent, SessionList};
 use crate::token::{NewToken, Token, TokenList, TokenMade};
 use crate::work::ChangeList;
 use crate::workspace::{Fork, NameList, Reset, TakeSnapshot, Workspace, WorkspaceList};
+use holm_core::session::protocol::{ReadText, Session};
 use holm_core::{Fault, ProjectId, RunId, SessionId, TokenId, WorkspaceId};
 use hyper::Method;
 

@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::create::CreateStream;
-use super::query::parameters;
+use super::query::query_string;
 use super::transport::{Body, full, good, not_json};
 use crate::audit::{AuditList, AuditQuery};
 use crate::secret::Audit;
@@ -36,16 +36,7 @@ const CHUNK: usize = 256 * 1024;
 impl Client {
     /// Entries of the audit record, newest first.
     pub async fn audit(&self, query: &AuditQuery) -> Result<AuditList, Fault> {
-        let number = |number: Option<u64>| number.map(|number| number.to_string());
-        let query = parameters(&[
-            ("limit", number(query.limit)),
-            ("before", number(query.before)),
-            ("actor", query.actor.clone()),
-            ("workspace", query.workspace.clone()),
-            ("since", query.since.clone()),
-            ("bad", query.bad.then(|| "true".to_owned())),
-        ]);
-        let route = format!("/audit?{query}");
+        let route = format!("/audit?{}", query_string(query));
         self.transport.plain(Method::GET, &route).await
     }
 

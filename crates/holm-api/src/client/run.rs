@@ -1,11 +1,11 @@
 //! Runs: create (idempotent with a key), list, cancel, and follow the output from a cursor.
 
 use super::Client;
-use super::query::parameters;
+use super::query::query_string;
 use super::transport::{full, not_json, went_away};
 use super::websocket::{Socket, open};
 use crate::ErrorBody;
-use crate::run::{CreateRun, Run, RunEvent, RunList};
+use crate::run::{CreateRun, Run, RunEvent, RunList, RunQuery};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, RunId, WorkspaceId};
@@ -15,18 +15,6 @@ use tokio_tungstenite::tungstenite::Message;
 /// A run's output from a cursor on. Dropping it does not affect the run.
 #[derive(Debug)]
 pub struct RunOutput(Socket);
-
-/// Filters for runs.
-#[derive(Clone, Debug, Default)]
-pub struct RunQuery {
-    /// Only runs in this state (`running`).
-    pub state: Option<String>,
-    /// Only runs whose id has this prefix; only for runs of all workspaces.
-    pub id: Option<String>,
-    pub limit: Option<usize>,
-    /// [`RunList::next`] of the page before.
-    pub before: Option<String>,
-}
 
 // === impl Client ===
 
@@ -46,13 +34,13 @@ impl Client {
 
     /// The runs of one workspace, newest first.
     pub async fn runs(&self, id: &WorkspaceId, query: &RunQuery) -> Result<RunList, Fault> {
-        let route = format!("/workspaces/{id}/runs?{}", query.text());
+        let route = format!("/workspaces/{id}/runs?{}", query_string(query));
         self.transport.plain(Method::GET, &route).await
     }
 
     /// The runs of all workspaces, newest first.
     pub async fn all_runs(&self, query: &RunQuery) -> Result<RunList, Fault> {
-        let route = format!("/runs?{}", query.text());
+        let route = format!("/runs?{}", query_string(query));
         self.transport.plain(Method::GET, &route).await
     }
 
@@ -93,19 +81,5 @@ impl RunOutput {
                 Some(Err(error)) => return Err(went_away(&error)),
             }
         }
-    }
-}
-
-// === impl RunQuery ===
-
-impl RunQuery {
-    fn text(&self) -> String {
-        let limit = self.limit.map(|limit| limit.to_string());
-        parameters(&[
-            ("state", self.state.clone()),
-            ("prefix", self.id.clone()),
-            ("limit", limit),
-            ("after", self.before.clone()),
-        ])
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Client;
 use super::lines::Lines;
-use super::query::parameters;
+use super::query::query_string;
 use super::transport::{Connection, full, good};
 use crate::egress::EgressEntry;
-use crate::service::{LogLine, ServiceList};
+use crate::service::{LogLine, LogQuery, ServiceList};
 use bytes::Bytes;
 use holm_core::{Fault, WorkspaceId};
 use hyper::Method;
@@ -21,24 +21,6 @@ pub struct Following<T> {
     item: PhantomData<T>,
 }
 
-/// Filters for log lines.
-#[derive(Clone, Debug, Default)]
-pub struct LogQuery {
-    /// Empty: all services.
-    pub services: Vec<String>,
-    /// RFC 3339.
-    pub since: Option<String>,
-    pub last: Option<usize>,
-    pub follow: Follow,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Follow {
-    #[default]
-    No,
-    Yes,
-}
-
 // === impl Client ===
 
 impl Client {
@@ -52,12 +34,7 @@ impl Client {
         id: &WorkspaceId,
         query: &LogQuery,
     ) -> Result<Following<LogLine>, Fault> {
-        let query = parameters(&[
-            ("services", Some(query.services.join(","))),
-            ("since", query.since.clone()),
-            ("last", query.last.map(|last| last.to_string())),
-            ("follow", Some((query.follow == Follow::Yes).to_string())),
-        ]);
+        let query = query_string(query);
         self.follow(&format!("/workspaces/{id}/logs?{query}")).await
     }
 

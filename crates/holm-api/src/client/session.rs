@@ -1,15 +1,16 @@
 //! Sessions: requests, and attaching.
 
 use super::Client;
-use super::query::parameters;
+use super::query::query_string;
 use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing};
 use crate::ErrorBody;
 use crate::session::{
-    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, OUTPUT, Wait, Waited,
+    Attach, AttachToClient, AttachToServer, CONTROL, INPUT, LONGEST_WAIT_MS, OUTPUT, Wait,
 };
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
+use holm_core::session::protocol::{AttachMessage, WaitEnd, Waited};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use hyper::Method;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ pub struct AttachReceiver(Incoming);
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttachEvent {
     Output(Bytes),
-    Control(AttachToClient),
+    Control(AttachMessage),
 }
 
 // === impl Client ===
@@ -52,29 +53,21 @@ impl Client {
             let left = left.map_or(LONGEST_WAIT_MS, |left| left.as_millis() as u64);
             wait.timeout_ms = Some(left.min(LONGEST_WAIT_MS));
             let waited: Waited = self.transport.json(Method::POST, &route, &wait).await?;
-            if waited.reason != "timeout" || left <= LONGEST_WAIT_MS && limit.is_some() {
+            if waited.reason != WaitEnd::Timeout || left <= LONGEST_WAIT_MS && limit.is_some() {
                 return Ok(waited);
             }
             wait.since = Some(waited.since);
         }
     }
 
-    /// Attaches; the first event is [`AttachToClient::Attached`].
+    /// Attaches; the first event is [`AttachMessage::Attached`].
     pub async fn attach_session(
         &self,
         id: &WorkspaceId,
         session: &SessionId,
         attach: &Attach,
     ) -> Result<AttachSocket, Fault> {
-        let query = parameters(&[
-            ("rows", attach.rows.map(|rows| rows.to_string())),
-            ("cols", attach.cols.map(|cols| cols.to_string())),
-            ("since", attach.since.map(|since| since.to_string())),
-            ("read_only", Some(attach.read_only.to_string())),
-            ("take", Some(attach.take.to_string())),
-            ("name", attach.name.clone()),
-            ("key", attach.key.clone()),
-        ]);
+        let query = query_string(attach);
         let route = format!("/workspaces/{id}/sessions/{session}/attach?{query}");
         let (sink, stream) = websocket::open(&self.transport, &route).await?.split();
         Ok(AttachSocket {
@@ -114,8 +107,8 @@ impl AttachReceiver {
             match channel {
                 OUTPUT => return Ok(AttachEvent::Output(message)),
                 CONTROL => match serde_json::from_slice(&message).map_err(not_json)? {
-                    AttachToClient::Error(error) => return Err(ErrorBody { error }.into()),
-                    other => return Ok(AttachEvent::Control(other)),
+                    AttachToClient::Error { error } => return Err(ErrorBody { error }.into()),
+                    AttachToClient::Message(message) => return Ok(AttachEvent::Control(message)),
                 },
                 // A channel that only a newer daemon knows.
                 _ => {}

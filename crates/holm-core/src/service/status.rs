@@ -1,18 +1,25 @@
 //! The services of a workspace, as its keeper tells of them and as users see them.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One service. The words are those of [`crate::service::State`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Service)]
 pub struct ServiceStatus {
     pub name: String,
     pub state: String,
-    /// Its number inside.
+    /// Its pid inside.
+    #[schema(required)]
     pub pid: Option<u32>,
     pub restarts: u32,
+    #[schema(required)]
     pub port: Option<u16>,
+    #[schema(required)]
     pub reason: Option<String>,
-    /// How its last run ended.
+    /// How its last run ended. Sent to the daemon only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
     pub exit_code: Option<u8>,
 }
 

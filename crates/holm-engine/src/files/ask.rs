@@ -2,9 +2,10 @@
 //! of the response comes out, and the body is streamed.
 
 use super::fault;
-use super::wire::{Head, MOST_ARCHIVE};
-use crate::exec::{ExecInput, ExecOutput, ExecStream, STDIN_WINDOW};
+use holm_core::exec::{ExecInput, ExecOutput, STDIN_WINDOW};
+use holm_core::files::{Head, MOST_ARCHIVE};
 use holm_core::{Fault, TreePath, cut};
+use holm_keeper::client::ExecStream;
 use tokio::sync::mpsc;
 
 /// The size limit of a head.

@@ -1,7 +1,7 @@
 //! Faults for failed file operations.
 
-use super::wire::Failure;
 use crate::inside::{TIMED_OUT, complaints};
+use holm_core::files::Failure;
 use holm_core::{Code, Fault, TreePath};
 
 const RESTART: &str =

@@ -8,15 +8,14 @@ mod ask;
 mod fault;
 
 pub use ask::{Content, FileAnswer, FileBody, Piece};
-pub use holm_core::files as wire;
 
 use crate::command::Stopped;
 use crate::engine::{Engine, detached};
-use crate::exec::{ExecRequest, Masking};
+use holm_core::exec::{ExecRequest, Masking};
+use holm_core::files::{Operation, Request};
 use holm_core::{Code, Fault, TreePath, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use wire::{Operation, Request};
 
 /// An operation on a path.
 #[derive(Debug)]
@@ -85,8 +84,8 @@ impl Engine {
                 Fault::new(Code::Internal, message, "see the daemon's log")
             })?;
             let request = ExecRequest {
-                argv: vec![PROGRAM.into(), wire::ROLE.into(), asked],
-                timeout: Some(timeout),
+                argv: vec![PROGRAM.into(), holm_core::files::ROLE.into(), asked],
+                timeout_ms: Some(timeout.as_millis() as u64),
                 masking,
                 ..ExecRequest::default()
             };

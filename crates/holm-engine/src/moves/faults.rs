@@ -1,8 +1,8 @@
 //! Texts about a move: why it was refused, what is unfinished, and what to type.
 
-use crate::spec::Manner;
 use crate::store::WorkspaceRecord;
 use crate::switch::{Refusal, branch};
+use holm_core::spec::Manner;
 use holm_core::{Code, Fault};
 
 pub(super) fn refused(record: &WorkspaceRecord, refusal: Refusal) -> Fault {

@@ -3,11 +3,12 @@
 
 use crate::driver::Progress;
 use crate::engine::Engine;
-use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
 use crate::run::RunChange;
-use crate::spec::WorkspaceSpec;
-use crate::work::{Capture, Change, object_id};
+use crate::work::{Capture, Change};
+use holm_core::exec::Masking;
+use holm_core::head::object_id;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
 

@@ -7,8 +7,8 @@
 //! existing file at that place stays.
 
 use crate::engine::Engine;
-use crate::exec::Masking;
 use crate::inside::{Question, ask, failed};
+use holm_core::exec::Masking;
 use holm_core::{Fault, WorkspaceId};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,9 @@
 use crate::engine::Engine;
 use crate::live_runs::Live;
 use crate::notice::Notice;
-use crate::run::{How, RunEnd, RunRecord, RunSeen, RunState};
+use crate::run::RunRecord;
 use holm_core::Fault;
+use holm_core::run::{How, RunEnd, RunSeen, RunState};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;

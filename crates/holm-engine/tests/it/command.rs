@@ -1,10 +1,10 @@
 //! Commands inside: what is started for them, and what is refused.
 
 use crate::world::{Island, eventually, made, project};
+use holm_core::exec::{ExecOutput, ExecRequest};
 use holm_core::plan::State;
 use holm_core::{Code, WorkspaceId};
 use holm_engine::Stopped;
-use holm_engine::exec::{ExecOutput, ExecRequest};
 
 fn request() -> ExecRequest {
     ExecRequest {

@@ -5,7 +5,7 @@ use crate::crash::{MOMENTS, die_in, next_daemon};
 use crate::world::{Island, When, Wrong, create, new, project};
 use holm_core::Code;
 use holm_core::plan::Action;
-use holm_engine::spec::{BaseCommit, Layers, Setup};
+use holm_core::spec::{BaseCommit, Layers, Setup};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{Collect, NewWorkspace, Progress};
 use std::time::Duration;

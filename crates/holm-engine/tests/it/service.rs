@@ -4,8 +4,8 @@ use crate::world::{Island, create, new, project};
 use holm_core::Code;
 use holm_core::config::{OnAssign, Restart};
 use holm_core::service::Wish;
+use holm_core::spec::Service;
 use holm_engine::Created;
-use holm_engine::spec::Service;
 use holm_keeper::wire::ServiceWish;
 
 fn web() -> Service {

@@ -6,23 +6,26 @@ use holm_core::admission::Machine;
 use holm_core::config::DriverName;
 use holm_core::disk::{DiskUsage, WorkspaceUsage};
 use holm_core::fitness::Check;
+use holm_core::head::Tip;
+use holm_core::isolation::Isolation;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
+use holm_core::session::protocol::SessionResponse;
+use holm_core::spec::{Purpose, WorkspaceSpec};
+use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::conformance;
 use holm_engine::driver::{
-    BroughtTree, Discard, Discarded, Driver, Drivers, Ended, Journaled, Known, Measure,
-    Observation, Progress, SiblingTree, Survey, Tip,
+    BroughtTree, Discard, Discarded, Driver, Drivers, Journaled, Known, Measure, Observation,
+    Progress, SiblingTree, Survey,
 };
-use holm_engine::session::Told as SessionTold;
-use holm_engine::spec::{Purpose, WorkspaceSpec};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
-    Admission, Created, EarlierPlace, Engine, Isolation, NewWorkspace, Progress as Told,
-    Repository, Reuse, View,
+    Admission, Created, EarlierPlace, Engine, NewWorkspace, Progress as Told, Repository, Reuse,
+    View,
 };
 use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
 use holm_keeper::wire::{Answer, Op, Query, Request, ServiceWish, channel, control_frame, frame};
@@ -459,7 +462,7 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
             control_frame(&Answer::Done).unwrap()
         }
         Op::Session(_) | Op::Records(Query::Sessions) => {
-            control_frame(&Answer::Session(SessionTold::Sessions(Vec::new()))).unwrap()
+            control_frame(&Answer::Session(SessionResponse::Sessions(Vec::new()))).unwrap()
         }
         Op::Records(Query::Run { .. }) => control_frame(&Answer::Missing).unwrap(),
         op => control_frame(&Answer::Refused(format!("no keeper runs: {op:?}"))).unwrap(),

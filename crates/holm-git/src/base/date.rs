@@ -3,7 +3,7 @@
 
 use crate::GitError;
 use crate::bare::Bare;
-use holm_core::layer::Dated;
+use holm_core::layer::FileDate;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, openat, utimensat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ pub(super) fn date(
     tree: &Path,
     bare: &Bare,
     commit: &str,
-    dates: &[Dated],
+    dates: &[FileDate],
 ) -> Result<(), GitError> {
     let files: HashMap<String, String> = bare.files(commit)?.into_iter().collect();
     let failed = |errno: Errno| GitError::file("date", tree)(errno.into());

@@ -17,7 +17,7 @@ use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
-use holm_core::layer::Dated;
+use holm_core::layer::FileDate;
 use link_tree::{Linked, link_tree};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -72,7 +72,7 @@ pub fn build_base(
 pub struct Build<'a> {
     pub bases_dir: &'a Path,
     /// In a full checkout, these files get these modification times.
-    pub dates: &'a [Dated],
+    pub dates: &'a [FileDate],
     pub cancel: &'a Cancel,
     /// Gets the number of files done, and of all.
     pub progress: &'a dyn Fn(u64, u64),

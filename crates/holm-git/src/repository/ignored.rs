@@ -3,7 +3,7 @@
 
 use super::{Repository, path_bytes};
 use crate::GitError;
-use holm_core::layer::Dated;
+use holm_core::layer::FileDate;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -52,7 +52,7 @@ impl Repository {
     }
 
     /// The modification times of unchanged tracked files. Two processes.
-    pub fn dates(&self) -> Result<Vec<Dated>, GitError> {
+    pub fn dates(&self) -> Result<Vec<FileDate>, GitError> {
         let changed = self
             .git("diff-files")?
             .args(["-z", "--name-only", "--no-renames"])
@@ -69,7 +69,7 @@ impl Repository {
             }
             let path = str::from_utf8(path).ok()?;
             let metadata = self.toplevel.join(path).symlink_metadata().ok()?;
-            Some(Dated {
+            Some(FileDate {
                 path: path.to_owned(),
                 object: head.split(' ').nth(1)?.to_owned(),
                 seconds: metadata.mtime(),

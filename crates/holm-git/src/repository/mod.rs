@@ -16,11 +16,12 @@ pub(crate) mod refs;
 mod settings;
 
 use crate::command::{Finished, Git};
-use crate::remote::{Remote, without_credentials};
+use crate::remote::without_credentials;
 use crate::{GitError, version};
 use holm_core::ProjectId;
 use holm_core::clone_url::CloneUrl;
-use holm_core::git_settings::Setting;
+use holm_core::git_settings::GitSetting;
+use holm_core::spec::Remote;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -59,7 +60,7 @@ pub struct Repository {
     pub partial: bool,
     /// Settings in its own configuration that make git run programs or touch files on the host,
     /// without those of submodules.
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<GitSetting>,
     /// Identifies the common directory on disk.
     pub device: u64,
     pub inode: u64,
@@ -75,7 +76,7 @@ struct Config {
     remotes: Vec<Remote>,
     worktree: Option<PathBuf>,
     partial: bool,
-    settings: Vec<Setting>,
+    settings: Vec<GitSetting>,
 }
 
 /// The parsed output of `git rev-parse`.
@@ -271,7 +272,7 @@ impl Config {
     fn take(&mut self, scope: &[u8], key: &str, value: &str) {
         let is_local = scope == b"local";
         if is_local || scope == b"worktree" {
-            let setting = Setting {
+            let setting = GitSetting {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 submodule: None,

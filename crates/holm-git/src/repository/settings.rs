@@ -6,7 +6,7 @@
 use super::{Config, Repository};
 use crate::GitError;
 use crate::command::Git;
-use holm_core::git_settings::Setting;
+use holm_core::git_settings::GitSetting;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const LIST: [&str; 2] = ["-z", "--stage"];
 
 impl Repository {
     /// All such settings, sorted. One process, and two more for each submodule that is checked out.
-    pub fn settings(&self) -> Result<Vec<Setting>, GitError> {
+    pub fn settings(&self) -> Result<Vec<GitSetting>, GitError> {
         let mut settings = self.settings.clone();
         let listed = self.git("ls-files")?.args(LIST).output()?;
         for path in links(&listed) {
@@ -37,7 +37,7 @@ fn submodule_settings(
     toplevel: &Path,
     path: &Path,
     depth: usize,
-    settings: &mut Vec<Setting>,
+    settings: &mut Vec<GitSetting>,
 ) -> Result<(), GitError> {
     let place = toplevel.join(path);
     if place.join(".git").symlink_metadata().is_err() {
@@ -53,7 +53,7 @@ fn submodule_settings(
     let found = Config::read(&listed).settings.into_iter();
     // Every submodule sets it to the path of its files.
     let found = found.filter(|setting| setting.key != "core.worktree");
-    settings.extend(found.map(|setting| Setting {
+    settings.extend(found.map(|setting| GitSetting {
         submodule: Some(path.to_string_lossy().into_owned()),
         ..setting
     }));

@@ -1,8 +1,9 @@
 //! Finding the repository around the current directory.
 
 use crate::sandbox::*;
+use holm_core::spec::Remote;
 use holm_core::{Code, Fault, ProjectId};
-use holm_git::{GitError, Remote, Repository, project_id_of};
+use holm_git::{GitError, Repository, project_id_of};
 use std::os::unix::fs::MetadataExt;
 
 sealed_test! {

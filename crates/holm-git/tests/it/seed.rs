@@ -3,7 +3,8 @@
 use crate::base::{build, git_inside};
 use crate::link::{bare, sync};
 use crate::sandbox::*;
-use holm_git::{Bare, Remote, Repository, Seed, seed_git_dir};
+use holm_core::spec::Remote;
+use holm_git::{Bare, Repository, Seed, seed_git_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

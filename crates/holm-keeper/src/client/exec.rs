@@ -4,7 +4,7 @@ use super::{
     KeeperClient, Order, Stream, keeper_fault, read_frame, refused, unreachable, write_messages,
     wrong_answer,
 };
-use crate::wire::{Answer, Exec, ExecControl, Op, channel, control_frame, frame};
+use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::Fault;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
 use std::io;
@@ -26,7 +26,7 @@ pub struct ExecStream {
 impl KeeperClient {
     /// Runs a command.
     pub async fn exec(&self, request: ExecRequest) -> Result<ExecStream, Fault> {
-        self.converse(Op::Exec(Exec::from(request))).await
+        self.converse(Op::Exec(request)).await
     }
 
     /// Goes on with a command whose client lost its daemon.
@@ -47,17 +47,11 @@ impl KeeperClient {
 
 /// A client that vanishes without a word hangs up its command.
 fn frame_of(input: Option<ExecInput>) -> (io::Result<Vec<u8>>, Order) {
-    let control = match input {
-        Some(ExecInput::Stdin(bytes)) => return (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
-        Some(ExecInput::StdinEof) => ExecControl::StdinEof,
-        Some(ExecInput::Resize { rows, cols }) => ExecControl::Resize { rows, cols },
-        Some(ExecInput::Signal(signal)) => ExecControl::Signal(signal),
-        Some(ExecInput::Taken { stdout, stderr }) => ExecControl::Taken { stdout, stderr },
-        Some(ExecInput::Hangup) | None => {
-            return (control_frame(&ExecControl::Hangup), Order::Last);
-        }
-    };
-    (control_frame(&control), Order::Middle)
+    match input {
+        Some(ExecInput::Stdin(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
+        Some(ExecInput::Hangup) | None => (control_frame(&ExecInput::Hangup), Order::Last),
+        Some(control) => (control_frame(&control), Order::Middle),
+    }
 }
 
 async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<ExecOutput>) {

@@ -6,7 +6,7 @@ use crate::runs::read::Piece;
 use crate::wire::{Answer, EgressFrom, EgressPlace, LogQuery, Op, Query, channel, control_frame};
 use holm_core::run::RunSeen;
 use holm_core::service::status::Services;
-use holm_core::session::protocol::{SessionStatus, Told};
+use holm_core::session::protocol::{Session, SessionResponse};
 use holm_core::{Code, Fault, RunId};
 use tokio::io::AsyncWriteExt;
 
@@ -43,9 +43,9 @@ impl KeeperClient {
     }
 
     /// The sessions that the workspace had when it last ran, all of them ended.
-    pub async fn last_sessions(&self) -> Result<Vec<SessionStatus>, Fault> {
+    pub async fn last_sessions(&self) -> Result<Vec<Session>, Fault> {
         match self.recorded(Query::Sessions).await?.1 {
-            Answer::Session(Told::Sessions(sessions)) => Ok(sessions),
+            Answer::Session(SessionResponse::Sessions(sessions)) => Ok(sessions),
             _ => Err(wrong_answer()),
         }
     }

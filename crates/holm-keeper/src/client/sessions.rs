@@ -6,7 +6,8 @@ use super::{
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
-    Ask, Attach, AttachControl, AttachInput, AttachOutput, SessionNotice, Told, Word,
+    Attach, AttachInput, AttachMessage, AttachOutput, SessionNotice, SessionRequest,
+    SessionResponse,
 };
 use holm_core::{Code, Fault};
 use std::io;
@@ -23,7 +24,7 @@ pub struct AttachStream {
     pub output: mpsc::Receiver<AttachOutput>,
 }
 
-/// Notices as they come, and where it is said that they are written down.
+/// Notices, and the channel on which the daemon acknowledges those that it has stored.
 #[derive(Debug)]
 pub struct SessionNotices {
     pub notices: mpsc::Receiver<SessionNotice>,
@@ -33,16 +34,15 @@ pub struct SessionNotices {
 // === impl KeeperClient ===
 
 impl KeeperClient {
-    /// Asks something of the sessions.
-    pub async fn session(&self, ask: Ask) -> Result<Told, Fault> {
-        let limit = ask.patience();
-        match self.ask_within(Op::Session(ask), limit).await? {
-            Answer::Session(Told::Fault {
+    pub async fn session(&self, request: SessionRequest) -> Result<SessionResponse, Fault> {
+        let limit = request.patience();
+        match self.ask_within(Op::Session(request), limit).await? {
+            Answer::Session(SessionResponse::Fault {
                 code,
                 message,
                 hint,
-            }) => Err(told_fault(&code, message, hint)),
-            Answer::Session(told) => Ok(told),
+            }) => Err(named_fault(&code, message, hint)),
+            Answer::Session(response) => Ok(response),
             _ => Err(wrong_answer()),
         }
     }
@@ -58,13 +58,13 @@ impl KeeperClient {
         Ok(AttachStream { input, output })
     }
 
-    /// Tells what happens to sessions, what was not written down yet first. The channel closes with the
-    /// workspace's processes.
+    /// Notices about sessions, unacknowledged ones first. The channel closes with the workspace's
+    /// processes.
     pub async fn watch_sessions(&self) -> Result<SessionNotices, Fault> {
         let stream = self.begin(Op::WatchSessions).await;
         let (reader, mut writer) = tokio::io::split(stream.map_err(|error| unreachable(&error))?);
         let (sender, notices) = mpsc::channel(QUEUE);
-        let (written, mut heard) = mpsc::channel::<u64>(QUEUE);
+        let (written, mut acknowledged) = mpsc::channel::<u64>(QUEUE);
         tokio::spawn(async move {
             let mut reader = BufReader::new(reader);
             while let Ok(Answer::SessionNotice(notice)) = read_answer(&mut reader).await {
@@ -74,7 +74,7 @@ impl KeeperClient {
             }
         });
         tokio::spawn(async move {
-            while let Some(number) = heard.recv().await {
+            while let Some(number) = acknowledged.recv().await {
                 let Ok(message) = control_frame(&number) else {
                     return;
                 };
@@ -93,8 +93,8 @@ impl KeeperClient {
 fn frame_of(input: Option<AttachInput>) -> (io::Result<Vec<u8>>, Order) {
     match input {
         Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
-        Some(AttachInput::Control(control)) => (control_frame(&control), Order::Middle),
-        Some(AttachInput::Detach) | None => (control_frame(&AttachControl::Detach), Order::Last),
+        Some(AttachInput::Detach) | None => (control_frame(&AttachInput::Detach), Order::Last),
+        Some(control) => (control_frame(&control), Order::Middle),
     }
 }
 
@@ -108,7 +108,7 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
         };
         let is_last = matches!(
             message,
-            AttachOutput::Failed(_) | AttachOutput::Word(Word::Ended { .. })
+            AttachOutput::Failed(_) | AttachOutput::Message(AttachMessage::Ended { .. })
         );
         if output.send(message).await.is_err() || is_last {
             return;
@@ -118,18 +118,18 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
 
 fn understand(payload: &[u8]) -> AttachOutput {
     match serde_json::from_slice(payload) {
-        Ok(Answer::SessionWord(word)) => AttachOutput::Word(word),
-        Ok(Answer::Session(Told::Fault {
+        Ok(Answer::AttachMessage(message)) => AttachOutput::Message(message),
+        Ok(Answer::Session(SessionResponse::Fault {
             code,
             message,
             hint,
-        })) => AttachOutput::Failed(told_fault(&code, message, hint)),
+        })) => AttachOutput::Failed(named_fault(&code, message, hint)),
         Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(&why)),
         Ok(_) => AttachOutput::Failed(wrong_answer()),
         Err(error) => AttachOutput::Failed(keeper_fault(&error.to_string())),
     }
 }
 
-fn told_fault(code: &str, message: String, hint: String) -> Fault {
+fn named_fault(code: &str, message: String, hint: String) -> Fault {
     Fault::new(Code::parse(code).unwrap_or(Code::Internal), message, hint)
 }

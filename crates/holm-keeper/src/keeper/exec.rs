@@ -6,7 +6,8 @@ use super::registry::{Registry, Started};
 use super::relay::{Options, Relay, Running};
 use crate::descriptors::is_too_many;
 use crate::stdio::PIPES;
-use crate::wire::{Answer, Exec, Spawn};
+use crate::wire::{Answer, Spawn};
+use holm_core::exec::ExecRequest;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -16,7 +17,7 @@ use std::time::Duration;
 const DECLARED: &str = "declared";
 
 /// Runs the command until it ends or the keeper does.
-pub fn run(stream: UnixStream, registry: &Registry, exec: Exec) -> io::Result<()> {
+pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Result<()> {
     // Registered before the command starts: its client may lose the daemon at any moment from now
     // on.
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;

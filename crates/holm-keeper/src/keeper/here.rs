@@ -28,7 +28,14 @@ pub fn here(registry: &Registry) -> Value {
     here["state"] = json!("running");
     here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
     if let Some(services) = registry.services() {
-        here["services"] = serde_json::to_value(services.told().services).unwrap_or_default();
+        let services = services.told().services.into_iter().map(|status| {
+            let exit_code = json!(status.exit_code);
+            let mut shown = json!(status);
+            // Shown inside also while there is none.
+            shown["exit_code"] = exit_code;
+            shown
+        });
+        here["services"] = services.collect();
     }
     here["databases"] = Value::Array(databases(registry));
     let egress = registry.egress();

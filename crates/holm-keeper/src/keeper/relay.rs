@@ -9,8 +9,8 @@ use super::limits;
 use super::quiet::Quiet;
 use super::registry::{KILLED, Registry};
 use super::waiting::Waiting;
-use crate::wire::{Answer, ExecControl, channel, control_frame, frame, take_frame};
-use holm_core::exec::Masking;
+use crate::wire::{Answer, channel, control_frame, frame, take_frame};
+use holm_core::exec::{ExecInput, Masking};
 use holm_secrets::mask::{Masker, Style};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -258,11 +258,13 @@ impl<'a> Relay<'a> {
                 continue;
             }
             match serde_json::from_slice(&payload)? {
-                ExecControl::StdinEof => self.close_stdin = true,
-                ExecControl::Resize { rows, cols } => self.resize(rows, cols),
-                ExecControl::Signal(signal) => self.signal(signal),
-                ExecControl::Hangup => self.hang_up(),
-                ExecControl::Taken { stdout, stderr } => {
+                ExecInput::StdinEof => self.close_stdin = true,
+                ExecInput::Resize { rows, cols } => self.resize(rows, cols),
+                ExecInput::Signal(signal) => self.signal(signal),
+                ExecInput::Hangup => self.hang_up(),
+                // Stdin has a channel of its own.
+                ExecInput::Stdin(_) => {}
+                ExecInput::Taken { stdout, stderr } => {
                     if let Some(kept) = &mut self.kept {
                         kept.output.acknowledge(stdout, stderr);
                     }

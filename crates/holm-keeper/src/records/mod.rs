@@ -17,7 +17,7 @@ use crate::wire::{
     Answer, LogQuery, Op, Query, Request, channel, control_frame, frame, read_control,
 };
 use holm_core::service::status::Services;
-use holm_core::session::protocol::{SessionStatus, Told};
+use holm_core::session::protocol::{Session, SessionResponse};
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub fn answer(mut stream: UnixStream, dirs: &WorkspaceDirs, query: Query) -> io:
     let answered = match query {
         Query::Services => last_services(dirs).map(Answer::Services),
         Query::Sessions => {
-            last_sessions(dirs).map(|sessions| Answer::Session(Told::Sessions(sessions)))
+            last_sessions(dirs).map(|sessions| Answer::Session(SessionResponse::Sessions(sessions)))
         }
         Query::Run { run } => run_directory(dirs, &run)
             .and_then(|directory| runs::seen(&directory))
@@ -202,13 +202,13 @@ pub fn last_services(dirs: &WorkspaceDirs) -> io::Result<Services> {
 }
 
 /// The sessions that the last keeper wrote down, all of them ended.
-pub fn last_sessions(dirs: &WorkspaceDirs) -> io::Result<Vec<SessionStatus>> {
+pub fn last_sessions(dirs: &WorkspaceDirs) -> io::Result<Vec<Session>> {
     Ok(ended_sessions(&read_or_nothing(&dirs.sessions())?))
 }
 
 /// What was written down by a keeper that is gone, as it has ended with it at the latest.
-pub fn ended_sessions(text: &[u8]) -> Vec<SessionStatus> {
-    let all: Vec<SessionStatus> = serde_json::from_slice(text).unwrap_or_default();
+pub fn ended_sessions(text: &[u8]) -> Vec<Session> {
+    let all: Vec<Session> = serde_json::from_slice(text).unwrap_or_default();
     let ended = all.into_iter().map(|mut status| {
         if status.exit_code.is_none() {
             status.exit_code = Some(KILLED);

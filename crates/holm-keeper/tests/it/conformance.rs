@@ -5,7 +5,7 @@ use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
 use holm_core::files::{Head, Operation, Range, Request as FileRequest};
 use holm_core::run::{Asker, How, RunOrder};
 use holm_core::service::Wish;
-use holm_core::session::protocol::{Ask, NewSession, Told, WaitEnd};
+use holm_core::session::protocol::{NewSession, SessionRequest, SessionResponse, WaitEnd};
 use holm_core::{RunId, SessionId};
 use holm_keeper::client::{Connect, Connecting, ExecStream, KeeperClient, Pulled};
 use holm_keeper::runs::read::Piece;
@@ -131,7 +131,7 @@ async fn commands(client: &KeeperClient) {
     assert_eq!(code, 127);
     assert!(stderr.contains("no-such-program-anywhere"), "{stderr}");
     let slow = ExecRequest {
-        timeout: Some(Duration::from_millis(200)),
+        timeout_ms: Some(200),
         ..shell("sleep 1000")
     };
     check(slow, b"", ("", "", 124)).await;
@@ -206,15 +206,21 @@ async fn a_session(client: &KeeperClient) {
         ..NewSession::default()
     };
     let session = new.id.clone();
-    let started = client.session(Ask::Start(Box::new(new))).await.unwrap();
-    assert!(matches!(started, Told::Started(_)), "{started:?}");
-    let sent = client.session(Ask::Send {
+    let started = client
+        .session(SessionRequest::Start(Box::new(new)))
+        .await
+        .unwrap();
+    assert!(
+        matches!(started, SessionResponse::Started(_)),
+        "{started:?}"
+    );
+    let sent = client.session(SessionRequest::Send {
         session: session.clone(),
         text: b"echo a$((40 + 2))b".to_vec(),
         keys: vec!["enter".to_owned()],
     });
-    assert!(matches!(sent.await.unwrap(), Told::Sent { .. }));
-    let waited = client.session(Ask::Wait {
+    assert!(matches!(sent.await.unwrap(), SessionResponse::Sent { .. }));
+    let waited = client.session(SessionRequest::Wait {
         session: session.clone(),
         idle_ms: None,
         pattern: Some("a42b".to_owned()),
@@ -222,10 +228,10 @@ async fn a_session(client: &KeeperClient) {
         timeout_ms: LIMIT.as_millis() as u64,
     });
     match waited.await.unwrap() {
-        Told::Waited(waited) => assert_eq!(waited.reason, WaitEnd::Matched),
+        SessionResponse::Waited(waited) => assert_eq!(waited.reason, WaitEnd::Matched),
         other => panic!("{other:?}"),
     }
-    let ask = Ask::Kill {
+    let ask = SessionRequest::Kill {
         session: session.clone(),
     };
     client.session(ask).await.unwrap();

@@ -3,6 +3,7 @@
 //! they are created.
 
 use super::{Controller, Place, Version, make_directory, words};
+use holm_core::config::Limits;
 use holm_keeper::complain;
 use holm_keeper::directories::WorkspaceDirs;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -11,14 +12,6 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// The limits of a workspace; `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    pub memory: Option<u64>,
-    pub cpus: Option<f64>,
-    pub processes: Option<u64>,
-}
 
 /// Which limits the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -384,6 +377,7 @@ mod tests {
         memory: Some(1 << 20),
         cpus: Some(0.25),
         processes: Some(7),
+        disk: None,
     };
 
     fn dirs(place: &TempDir) -> WorkspaceDirs {

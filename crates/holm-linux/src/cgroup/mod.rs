@@ -17,7 +17,7 @@ mod v2;
 
 pub use counted::Counted;
 pub use frozen::is_frozen;
-pub use group::{Group, Kept, Limits, leftover, sweep};
+pub use group::{Group, Kept, leftover, sweep};
 pub use v2::Stay;
 
 use kernel::{Membership, Mount};

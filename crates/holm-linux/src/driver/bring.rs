@@ -5,10 +5,10 @@
 
 use super::{disk_fault, layer, remove_tree};
 use crate::Layout;
-use holm_core::layer::Dated;
+use holm_core::layer::FileDate;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
 use holm_engine::driver::BroughtTree;
-use holm_engine::spec::WorkspaceSpec;
 use holm_keeper::files::unpack::unpack;
 use std::fs::{self, File};
 use std::io;
@@ -52,7 +52,7 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
 }
 
 /// The modification times of the checkout's files, if a client sent them.
-pub fn dates(layout: &Layout, spec: &WorkspaceSpec) -> Vec<Dated> {
+pub fn dates(layout: &Layout, spec: &WorkspaceSpec) -> Vec<FileDate> {
     let Some(warm) = &spec.layers.warm else {
         return Vec::new();
     };
@@ -62,9 +62,9 @@ pub fn dates(layout: &Layout, spec: &WorkspaceSpec) -> Vec<Dated> {
     text.split('\0').filter_map(read).collect()
 }
 
-fn written(dates: &[Dated]) -> String {
+fn written(dates: &[FileDate]) -> String {
     let entries = dates.iter().map(|date| {
-        let Dated {
+        let FileDate {
             path,
             object,
             seconds,
@@ -75,9 +75,9 @@ fn written(dates: &[Dated]) -> String {
     entries.collect()
 }
 
-fn read(entry: &str) -> Option<Dated> {
+fn read(entry: &str) -> Option<FileDate> {
     let mut parts = entry.splitn(4, ' ');
-    Some(Dated {
+    Some(FileDate {
         object: parts.next()?.to_owned(),
         seconds: parts.next()?.parse().ok()?,
         nanoseconds: parts.next()?.parse().ok()?,

@@ -5,7 +5,7 @@
 use super::layer;
 use crate::Layout;
 use holm_core::config::Policy;
-use holm_engine::spec::{Cache, WorkspaceSpec};
+use holm_core::spec::{Cache, WorkspaceSpec};
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::wire::{Below, Mounted};
 use std::fs;

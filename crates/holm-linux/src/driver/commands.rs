@@ -6,10 +6,10 @@
 use super::connect::client;
 use super::{disk_fault, layer};
 use crate::Layout;
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, cut};
 use holm_engine::driver::Progress;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_keeper::directories::WorkspaceDirs;
 use std::fmt;
 use std::fs::{self, File};

@@ -1,7 +1,7 @@
 //! The environment, PATH and `/etc` of programs inside.
 
+use holm_core::spec::WorkspaceSpec;
 use holm_core::toolchain::{Client, Look, Visible, visible};
-use holm_engine::spec::WorkspaceSpec;
 use holm_keeper::directories::WorkspaceDirs;
 use std::collections::BTreeMap;
 use std::fs;

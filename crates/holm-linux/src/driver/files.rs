@@ -7,8 +7,8 @@ use super::{
 use crate::Layout;
 use crate::launch::PROTECTED_WITHIN;
 use crate::layout::make_directories;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
 use holm_keeper::directories::WorkspaceDirs;
@@ -225,15 +225,7 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
         object_format: code.object_format.clone(),
         user_name: code.user_name.clone(),
         user_email: code.user_email.clone(),
-        remotes: code
-            .remotes
-            .iter()
-            .map(|remote| holm_git::Remote {
-                name: remote.name.clone(),
-                url: remote.url.clone(),
-                fetch: remote.fetch.clone(),
-            })
-            .collect(),
+        remotes: code.remotes.clone(),
         shallow: code.shallow.clone(),
         excluded: excluded(layout, dirs, spec)?,
         packed_refs,

@@ -5,8 +5,8 @@
 //! without following symlinks, leaving the file system or blocking, must be a regular file, and is
 //! read up to a limit; anything unexpected counts as unknown. No git of the host is involved.
 
+use holm_core::head::Tip;
 use holm_core::head::{self, Head, LONGEST};
-use holm_engine::driver::Tip;
 use holm_keeper::files::READ;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The static part of `holm here`; the keeper adds what changes.
 
 use holm_core::config::SIBLINGS;
-use holm_engine::spec::{Siblings, WorkspaceSpec};
+use holm_core::spec::{Siblings, WorkspaceSpec};
 use serde_json::{Value, json};
 
 /// Commands that work inside, with their purpose.

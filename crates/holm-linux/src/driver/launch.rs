@@ -7,17 +7,17 @@ use super::{
     LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
     project_id, services, siblings, volume, workspace_id,
 };
-use crate::cgroup::{self, Limits};
+use crate::cgroup;
 use crate::keeper;
 use crate::launch::LaunchPlan;
 use crate::measure;
-use holm_core::config::display_size;
+use holm_core::config::{Limits, display_size};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::plan::Keeper;
+use holm_core::spec::{Dirty, Move, WorkspaceSpec};
+use holm_core::state::Ended;
 use holm_core::{Code, Fault, ProjectId};
-use holm_engine::driver::Ended;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::inside;
-use holm_engine::spec::{Dirty, Move, WorkspaceSpec};
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
@@ -358,6 +358,8 @@ fn plan(
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
             processes: Some(spec.limits.processes.unwrap_or(DEFAULT_PROCESSES)),
+            // The daemon measures and enforces it.
+            disk: None,
         },
         groups: driver.groups.clone().ok(),
         required,
@@ -439,7 +441,7 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
     let mut stream = client(dirs)
         .exec(ExecRequest {
             argv,
-            quiet: Some(inside::quiet_transfer()),
+            quiet_ms: Some(inside::quiet_transfer().as_millis() as u64),
             ..ExecRequest::default()
         })
         .await?;

@@ -9,12 +9,12 @@ use super::connect::client;
 use super::freeze::{self, Before, Kept};
 use super::{LinuxDriver, base, disk_fault, halt, project_id, seed, workspace_id};
 use crate::Layout;
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::{Layer, LayerKey};
+use holm_core::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_core::{Code, Fault};
 use holm_engine::driver::Progress;
-use holm_engine::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_engine::inside;
-use holm_engine::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ async fn ignored(dirs: &WorkspaceDirs) -> Result<Vec<Vec<u8>>, Fault> {
     ];
     let request = ExecRequest {
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        quiet: Some(inside::quiet()),
+        quiet_ms: Some(inside::quiet().as_millis() as u64),
         ..ExecRequest::default()
     };
     let refused = |why: String| {

@@ -37,12 +37,12 @@ use holm_core::fitness::Check;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::Action;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     BroughtTree, Discard, Discarded, Driver, Journaled, Known, Measure, Observation, Progress,
     SiblingTree, Survey,
 };
-use holm_engine::spec::WorkspaceSpec;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::GrantSource;

@@ -2,7 +2,7 @@
 
 use super::LinuxDriver;
 use holm_core::Fault;
-use holm_engine::spec::{Purpose, WorkspaceSpec};
+use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_keeper::wire::Grant;
 
 // === impl LinuxDriver ===

@@ -8,8 +8,8 @@
 use super::connect::client;
 use super::{LinuxDriver, disk_fault, halt, observe, remove_tree, volume, workspace_id};
 use crate::copier;
+use holm_core::spec::{Origin, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::spec::{Origin, Volume, WorkspaceSpec};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::wire::{Answer, Op, Pair};

@@ -13,8 +13,8 @@ use super::{LinuxDriver, disk_fault, halt, launch, layer, remove_tree, snapshot}
 use crate::Layout;
 use crate::copier;
 use holm_core::config::Policy;
+use holm_core::spec::{Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::spec::{Volume, WorkspaceSpec};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::files::remove::empty_tree;

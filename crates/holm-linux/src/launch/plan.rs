@@ -1,6 +1,7 @@
 //! Everything that a launcher needs to make a workspace run; the daemon sends it to a keeper's stdin.
 
 use crate::cgroup;
+use holm_core::config::Limits;
 use holm_keeper::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ pub struct LaunchPlan {
     pub protected: Vec<String>,
     pub nested: bool,
     /// The most processes are kept by RLIMIT_NPROC, too.
-    pub limits: cgroup::Limits,
+    pub limits: Limits,
     /// Where the workspace's control groups may be made.
     pub groups: Option<cgroup::Place>,
     /// Names of limits without which nothing is started.

@@ -4,8 +4,8 @@
 use crate::cgroup::{self, Place};
 use crate::open_files;
 use holm_core::fitness::Check;
+use holm_core::isolation::Isolation;
 use holm_core::share;
-use holm_engine::Isolation;
 use holm_keeper::plan::{LaunchFailure, Part};
 use rustix::process::{Resource, getrlimit};
 use std::fs;

@@ -1,11 +1,11 @@
 //! A trial workspace without content: started, inspected, ended, removed.
 
 use super::Means;
-use crate::cgroup::Limits;
 use crate::keeper;
 use crate::launch::LaunchPlan;
 use crate::layout::make_directories;
 use holm_core::WorkspaceId;
+use holm_core::config::Limits;
 use holm_core::isolation::Isolation;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::directories::{descriptor_path, open_directory};
@@ -24,6 +24,7 @@ const TRIED: Limits = Limits {
     memory: Some(512 << 20),
     cpus: Some(1.0),
     processes: Some(256),
+    disk: None,
 };
 
 /// The isolation in force, or what failed.

@@ -4,8 +4,8 @@
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
+use holm_core::files::Range;
 use holm_engine::files::FileBody;
-use holm_engine::files::wire::Range;
 use holm_secrets::mask::LONGEST_FORM;
 use std::io;
 

@@ -16,12 +16,12 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use holm_api::files::{FileDone, FileEntry, FileList, FileMatch, FileMatches, RawBytes};
-use holm_core::{Code, Fault, TreePath};
-use holm_engine::exec::Masking;
-use holm_engine::files::wire::{
+use holm_core::exec::Masking;
+use holm_core::files::{
     Depth, Entry, Head, Kind, MOST_ARCHIVE, Match, Operation, Page, Parents, Range, Search, Syntax,
     Write,
 };
+use holm_core::{Code, Fault, TreePath};
 use holm_engine::files::{Content, FileAnswer, FileBody, FileRequest, Piece};
 use jiff::Timestamp;
 use masked::Part;

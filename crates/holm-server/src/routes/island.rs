@@ -1,9 +1,9 @@
 //! A live workspace in the port task, and all of them as the table shows them.
 
+use holm_core::route::ToldPort;
 use holm_core::route::sites;
+use holm_core::spec::DeclaredPort;
 use holm_core::{ProjectName, WorkspaceId};
-use holm_engine::driver::ToldPort;
-use holm_engine::spec::DeclaredPort;
 use holm_engine::store::WorkspaceRecord;
 use holm_proxy::{Forward, LiveWorkspace, Port, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

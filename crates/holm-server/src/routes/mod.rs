@@ -15,9 +15,9 @@ pub use serve::routes;
 
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
+use holm_core::route::ToldPort;
+use holm_core::spec::Probe;
 use holm_core::{Code, Fault, WorkspaceId, service};
-use holm_engine::driver::ToldPort;
-use holm_engine::spec::Probe;
 use holm_engine::{Engine, Notice, View};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, LiveWorkspace, Port, Stream, Table, Tallies, Traffic, Visit};

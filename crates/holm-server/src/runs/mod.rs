@@ -18,15 +18,14 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use holm_api::run::{
-    CreateRun, MOST_FILE_BYTES, MOST_FILES, MOST_MESSAGE, Run, RunChange, RunList,
-    RunState as WireState,
+    CreateRun, MOST_FILE_BYTES, MOST_FILES, MOST_MESSAGE, Run, RunChange, RunList, RunQuery,
 };
 use holm_core::agents::TIMEOUT;
+use holm_core::run::RunState;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
-use holm_engine::run::{RunFilter, RunRecord, RunState};
+use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::{Begun, NewFile, NewRun, Stopped};
 use jiff::Timestamp;
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,9 +45,9 @@ const LONGEST_PAGE: usize = 1000;
 operations! {
     [create]
     /// The runs of all workspaces, the newest first.
-    get "/runs" "run_list_all" all of (Of) -> RunList;
+    get "/runs" "run_list_all" all of (RunQuery) -> RunList;
     /// The runs of a workspace, the newest first.
-    get "/workspaces/{id}/runs" "run_list" list of (WorkspaceKey, Of) -> RunList;
+    get "/workspaces/{id}/runs" "run_list" list of (WorkspaceKey, RunQuery) -> RunList;
     /// A run, with its changes.
     get "/workspaces/{id}/runs/{run}" "run_show" show of (RunKey) -> Run;
     /// Ends every process of a run. A run that has ended stays as it is.
@@ -57,23 +56,6 @@ operations! {
 
 /// The `{id}` and `{run}` of a run's routes. Takes ids only.
 pub struct RunKey(pub WorkspaceId, pub RunId);
-
-/// Filters for runs.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-struct Of {
-    /// Only those in this state.
-    #[param(value_type = Option<WireState>)]
-    state: Option<String>,
-    /// Only those whose ids begin with this.
-    prefix: Option<String>,
-    /// The maximum number, up to 1000; default: 100.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    /// `next` of the page before.
-    after: Option<String>,
-}
 
 /// Runs an agent or a command, once. The run has started when this is answered.
 #[utoipa::path(
@@ -106,23 +88,23 @@ async fn create(
 async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    Parameters(of): Parameters<Of>,
+    Parameters(query): Parameters<RunQuery>,
 ) -> Answer<RunList> {
     // Fails if the workspace does not exist.
     app.engine.spec(&id).await?;
-    app.page(Some(id), of).await
+    app.page(Some(id), query).await
 }
 
 async fn all(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Parameters(of): Parameters<Of>,
+    Parameters(query): Parameters<RunQuery>,
 ) -> Answer<RunList> {
     let own = match caller {
         Caller::Workspace(own) => Some(own),
         _ => None,
     };
-    app.page(own, of).await
+    app.page(own, query).await
 }
 
 async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
@@ -136,24 +118,24 @@ async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<
 // === impl App ===
 
 impl App {
-    async fn page(&self, workspace: Option<WorkspaceId>, of: Of) -> Answer<RunList> {
-        let state = of.state.as_deref();
+    async fn page(&self, workspace: Option<WorkspaceId>, query: RunQuery) -> Answer<RunList> {
+        let state = query.state.as_deref();
         let state = state.map(|word| {
             let states = RunState::ALL.map(RunState::as_str).join(", ");
             RunState::parse(word).ok_or_else(|| bad_request(&format!("`state` is one of {states}")))
         });
-        let after = of.after.as_deref().map(|text| {
+        let after = query.after.as_deref().map(|text| {
             let place = text.parse::<i64>();
             place.map_err(|_| bad_request("`after` is not from `next`"))
         });
-        let limit = of.limit.unwrap_or(ORDINARY_PAGE);
+        let limit = query.limit.unwrap_or(ORDINARY_PAGE);
         if !(1..=LONGEST_PAGE).contains(&limit) {
             return Err(bad_request(&format!("`limit` is not 1 to {LONGEST_PAGE}")));
         }
         let filter = RunFilter {
             workspace,
             state: state.transpose()?,
-            prefix: of.prefix,
+            prefix: query.prefix,
             before: after.transpose()?,
             limit: limit + 1,
         };
@@ -361,7 +343,7 @@ pub fn whole(record: RunRecord) -> Run {
         agent: details.agent,
         command: details.command,
         message: details.message,
-        state: on_wire(record.state),
+        state: record.state,
         reason: details.reason,
         exit_code: details.exit_code,
         created_at: time(record.created_at),
@@ -383,18 +365,6 @@ fn change(change: holm_engine::run::RunChange) -> RunChange {
         binary: change.binary,
         size: change.size,
         content: change.content,
-    }
-}
-
-fn on_wire(state: RunState) -> WireState {
-    match state {
-        RunState::Queued => WireState::Queued,
-        RunState::Running => WireState::Running,
-        RunState::Succeeded => WireState::Succeeded,
-        RunState::Failed => WireState::Failed,
-        RunState::TimedOut => WireState::TimedOut,
-        RunState::Cancelled => WireState::Cancelled,
-        RunState::Lost => WireState::Lost,
     }
 }
 

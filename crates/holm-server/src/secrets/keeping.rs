@@ -4,10 +4,10 @@
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
 use holm_core::config::Inject;
+use holm_core::spec::WorkspaceSpec;
+use holm_core::spec::{Secret, SecretSource};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::WorkspaceSpec;
 use holm_engine::clock::{self, Clock};
-use holm_engine::spec::{Secret, SecretSource};
 use holm_engine::store::{RecordHead, Store};
 use holm_keeper::wire::{Form, Grant};
 use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};

@@ -19,9 +19,10 @@ use holm_api::secret::{
 };
 use holm_core::plan::State as WorkspaceState;
 use holm_core::secret_name;
+use holm_core::spec::SecretSource;
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::spec::SecretSource;
-use holm_engine::{WorkspaceSpec, try_blocking};
+use holm_engine::try_blocking;
 use holm_secrets::audit::Happening;
 use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
@@ -308,7 +309,7 @@ impl App {
                 Kept::Installation => false,
             };
             // A value stored for one workspace counts there, whatever the declared source.
-            let uses = |secret: &&holm_engine::spec::Secret| {
+            let uses = |secret: &&holm_core::spec::Secret| {
                 let is_stored = secret.source == SecretSource::Stored;
                 secret.name == name && (is_stored || matches!(scope, Kept::Workspace(_)))
             };

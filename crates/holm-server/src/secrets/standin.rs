@@ -5,8 +5,8 @@
 
 use super::keeping::{Keeping, entry, lock};
 use holm_core::config::{Destination, HostPattern};
+use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_engine::WorkspaceSpec;
 use holm_keeper::wire::{Form, Grant, Standin};
 use holm_secrets::authority::{Authority, AuthorityError};
 use holm_secrets::vault::{Scope, VaultError};

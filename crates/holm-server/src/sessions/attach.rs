@@ -12,10 +12,9 @@ use bytes::BytesMut;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::session::{Attach, AttachToClient, AttachToServer, CONTROL, INPUT, OUTPUT};
+use holm_core::session::protocol::{self, AttachInput, AttachMessage, AttachOutput, Writing};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
-use holm_engine::session::{
-    self, AttachControl, AttachInput, AttachOutput, AttachStream, Word, Writing,
-};
+use holm_keeper::client::AttachStream;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -48,11 +47,11 @@ async fn attach(
     Ok(upgrade.on_upgrade(move |socket| converse(app, id, wanted, socket)))
 }
 
-fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
+fn wanted(session: &SessionId, attach: Attach) -> protocol::Attach {
     let name = attach.name.unwrap_or_default();
     let name = name.chars().filter(|one| !one.is_control());
     let name: String = name.take(LONGEST_NAME).collect();
-    session::Attach {
+    protocol::Attach {
         session: session.to_string(),
         size: attach.rows.zip(attach.cols),
         writing: match (attach.read_only, attach.take) {
@@ -70,7 +69,7 @@ fn wanted(session: &SessionId, attach: Attach) -> session::Attach {
     }
 }
 
-async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socket: WebSocket) {
+async fn converse(app: Arc<App>, id: WorkspaceId, wanted: protocol::Attach, socket: WebSocket) {
     let (mut sink, stream) = socket.split();
     let name = wanted.session.clone();
     let result = match app.engine.attach_session(&id, wanted).await {
@@ -78,11 +77,13 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: session::Attach, socke
         Err(fault) => Err(fault),
     };
     if let Err(fault) = result {
-        let word = match ended(&app, &id, &name, &fault).await {
+        let last = match ended(&app, &id, &name, &fault).await {
             Some(ended) => ended,
-            None => AttachToClient::Error(told(&fault).error),
+            None => AttachToClient::Error {
+                error: told(&fault).error,
+            },
         };
-        say(&mut sink, &word).await;
+        send_control(&mut sink, &last).await;
     }
     // Fails only when the client is gone.
     let _ = sink.close().await;
@@ -95,10 +96,10 @@ async fn ended(app: &App, id: &WorkspaceId, name: &str, fault: &Fault) -> Option
     }
     let mut sessions = app.engine.sessions(id).await.ok()?.into_iter();
     let session = sessions.find(|session| session.id == name)?;
-    Some(AttachToClient::Ended {
+    Some(AttachToClient::Message(AttachMessage::Ended {
         code: session.exit_code?,
         reason: session.reason,
-    })
+    }))
 }
 
 async fn run(
@@ -108,21 +109,21 @@ async fn run(
     stream: SplitStream<WebSocket>,
 ) -> Result<(), Fault> {
     let AttachStream { input, output } = session;
-    let feeding = feed(stream, input.clone());
-    let hearing = hear(output, name, sink);
-    tokio::pin!(feeding, hearing);
+    let input_passed = pass_input(stream, input.clone());
+    let output_passed = pass_output(output, name, sink);
+    tokio::pin!(input_passed, output_passed);
     tokio::select! {
         biased;
-        heard = &mut hearing => heard,
-        fed = &mut feeding => {
+        ended = &mut output_passed => ended,
+        left = &mut input_passed => {
             let _ = input.send(AttachInput::Detach).await;
-            fed
+            left
         }
     }
 }
 
 /// Passes on the client's messages. Ends when the client disconnects or sends an invalid one.
-async fn feed(
+async fn pass_input(
     mut stream: SplitStream<WebSocket>,
     input: mpsc::Sender<AttachInput>,
 ) -> Result<(), Fault> {
@@ -135,12 +136,8 @@ async fn feed(
         };
         let said = match bytes.split_first() {
             Some((&INPUT, keys)) => AttachInput::Keys(keys.to_vec()),
-            Some((&CONTROL, json)) => match objects::from_slice(json) {
-                Ok(AttachToServer::Resize { rows, cols }) => {
-                    AttachInput::Control(AttachControl::Resize { rows, cols })
-                }
-                Ok(AttachToServer::Take) => AttachInput::Control(AttachControl::Take),
-                Ok(AttachToServer::Redraw) => AttachInput::Control(AttachControl::Redraw),
+            Some((&CONTROL, json)) => match objects::from_slice::<AttachToServer>(json) {
+                Ok(message) => message.into(),
                 Err(error) => return Err(bad_request(&error.to_string()).0),
             },
             Some((channel, _)) => {
@@ -157,7 +154,7 @@ async fn feed(
 }
 
 /// Passes on the session's messages, up to its end.
-async fn hear(
+async fn pass_output(
     mut output: mpsc::Receiver<AttachOutput>,
     name: &str,
     sink: &mut Sink,
@@ -165,9 +162,12 @@ async fn hear(
     while let Some(said) = output.recv().await {
         match said {
             AttachOutput::Output(bytes) => send(sink, OUTPUT, &bytes).await,
-            AttachOutput::Word(word) => {
-                let is_last = matches!(word, Word::Ended { .. });
-                say(sink, &told_word(word, name)).await;
+            AttachOutput::Message(mut message) => {
+                if let AttachMessage::Attached { session, .. } = &mut message {
+                    name.clone_into(session);
+                }
+                let is_last = matches!(message, AttachMessage::Ended { .. });
+                send_control(sink, &AttachToClient::Message(message)).await;
                 if is_last {
                     return Ok(());
                 }
@@ -180,34 +180,7 @@ async fn hear(
     Err(Fault::new(holm_core::Code::SessionEnded, message, hint))
 }
 
-fn told_word(word: Word, name: &str) -> AttachToClient {
-    match word {
-        Word::Attached {
-            rows,
-            cols,
-            cursor,
-            writes,
-            writer,
-            received,
-        } => AttachToClient::Attached {
-            session: name.to_owned(),
-            rows,
-            cols,
-            cursor,
-            writes,
-            writer,
-            received,
-        },
-        Word::Writer { writes, writer } => AttachToClient::Writer { writes, writer },
-        Word::NotTaken { writer } => AttachToClient::NotTaken { writer },
-        Word::Size { rows, cols } => AttachToClient::Size { rows, cols },
-        Word::Cursor(cursor) => AttachToClient::Cursor(cursor),
-        Word::Missed(bytes) => AttachToClient::Missed(bytes),
-        Word::Ended { code, reason } => AttachToClient::Ended { code, reason },
-    }
-}
-
-async fn say(sink: &mut Sink, message: &AttachToClient) {
+async fn send_control(sink: &mut Sink, message: &AttachToClient) {
     let json = serde_json::to_vec(message).unwrap_or_default();
     send(sink, CONTROL, &json).await;
 }

@@ -15,13 +15,13 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use holm_api::session::{
-    Attention, LONGEST_WAIT_MS, NewSession, ReadText, ScreenShape, SendInput, Sent, Session,
-    SessionList, Wait, Waited,
+use holm_api::exec::{raw, raw_pairs};
+use holm_api::session::{LONGEST_WAIT_MS, NewSession, SendInput, Sent, SessionList, Wait};
+use holm_core::session::protocol::{
+    self, ReadText, Session, SessionRequest, SessionResponse, SessionState, Waited,
 };
 use holm_core::session::{SessionName, Size, not_found};
 use holm_core::{Code, Fault, SessionId, WorkspaceId, shell};
-use holm_engine::session::{self, Ask, SessionStatus, Told, WaitEnd};
 use holm_engine::{Credential, Stopped};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ const NOT_FOUND: &str = "command not found";
 
 /// A session to start.
 struct Wanted {
-    session: session::NewSession,
+    session: protocol::NewSession,
     credentials: Vec<Credential>,
     notes: Vec<String>,
     how_to_add: Option<String>,
@@ -79,8 +79,8 @@ operations! {
 async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
     let all = app.engine.all_sessions().await?;
     let sessions = all.into_iter().flat_map(|(id, _, sessions)| {
-        let told = sessions.into_iter();
-        told.map(move |status| told_session(&id, status))
+        let sessions = sessions.into_iter();
+        sessions.map(move |session| of_workspace(&id, session))
     });
     let sessions = sessions.collect();
     Ok(Json(SessionList { sessions }))
@@ -115,22 +115,24 @@ async fn create(
     let started = app
         .engine
         .start_session(&id, wanted.session, wanted.credentials, stopped);
-    let (status, notes) = started.await.map_err(|fault| match wanted.how_to_add {
+    let (session, notes) = started.await.map_err(|fault| match wanted.how_to_add {
         // Its program is missing.
         Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
         _ => fault,
     })?;
     watch::begin(&app, &id);
-    let mut session = told_session(&id, status);
-    session.notes = [wanted.notes, notes].concat();
+    let session = Session {
+        notes: [wanted.notes, notes].concat(),
+        ..of_workspace(&id, session)
+    };
     Ok((StatusCode::CREATED, Json(session)))
 }
 
 async fn show(State(app): State<Arc<App>>, SessionKey(id, session): SessionKey) -> Answer<Session> {
     let sessions = app.engine.sessions(&id).await?.into_iter();
     let mut found = sessions.filter(|status| status.id == session.as_str());
-    let status = found.next().ok_or_else(|| not_found(session.as_str()))?;
-    Ok(Json(told_session(&id, status)))
+    let found = found.next().ok_or_else(|| not_found(session.as_str()))?;
+    Ok(Json(of_workspace(&id, found)))
 }
 
 async fn kill(
@@ -138,8 +140,11 @@ async fn kill(
     SessionKey(id, session): SessionKey,
 ) -> Answer<SessionList> {
     let session = session.to_string();
-    match app.ask_session(&id, Ask::Kill { session }).await? {
-        Told::Sessions(sessions) => Ok(Json(listed(&id, sessions))),
+    match app
+        .session_request(&id, SessionRequest::Kill { session })
+        .await?
+    {
+        SessionResponse::Sessions(sessions) => Ok(Json(listed(&id, sessions))),
         _ => Err(nonsense()),
     }
 }
@@ -159,13 +164,13 @@ async fn send(
         )));
     }
     keys.extend(input.enter.then(|| "Enter".to_owned()));
-    let ask = Ask::Send {
+    let request = SessionRequest::Send {
         session: session.to_string(),
         text,
         keys,
     };
-    match app.ask_session(&id, ask).await? {
-        Told::Sent { cursor } => Ok(Json(Sent { cursor })),
+    match app.session_request(&id, request).await? {
+        SessionResponse::Sent { cursor } => Ok(Json(Sent { cursor })),
         _ => Err(nonsense()),
     }
 }
@@ -176,20 +181,13 @@ async fn read(
     Parameters(Read { since }): Parameters<Read>,
 ) -> Answer<ReadText> {
     let session = session.to_string();
-    match app.ask_session(&id, Ask::Read { session, since }).await? {
-        Told::Text(text) => Ok(Json(ReadText {
-            text: text.text,
-            cursor: text.cursor,
-            missed: text.missed,
-            screen: text.screen.map(|shape| ScreenShape {
-                rows: shape.rows,
-                cols: shape.cols,
-                cursor_row: shape.cursor_row,
-                cursor_col: shape.cursor_col,
-                is_alternate: shape.is_alternate,
-            }),
-            state: state_of(text.exit_code),
-            exit_code: text.exit_code,
+    match app
+        .session_request(&id, SessionRequest::Read { session, since })
+        .await?
+    {
+        SessionResponse::Text(text) => Ok(Json(ReadText {
+            state: SessionState::of(text.exit_code),
+            ..*text
         })),
         _ => Err(nonsense()),
     }
@@ -206,33 +204,23 @@ async fn wait(
         return Err(bad_request(&why));
     }
     let limit = wait.timeout_ms.unwrap_or(LONGEST_WAIT_MS);
-    let ask = Ask::Wait {
+    let request = SessionRequest::Wait {
         session: session.to_string(),
         idle_ms: wait.idle_ms,
         pattern: wait.pattern,
         since: wait.since,
         timeout_ms: limit.min(LONGEST_WAIT_MS),
     };
-    let asked = app.ask_session(&id, ask);
+    let waiting = app.session_request(&id, request);
     let mut stop = app.stop.subscribe();
-    let told = tokio::select! {
-        told = asked => told?,
+    let response = tokio::select! {
+        response = waiting => response?,
         _ = stop.wait_for(|is_stopping| *is_stopping) => return Err(Failure(ends())),
     };
-    match told {
-        Told::Waited(waited) => Ok(Json(Waited {
-            reason: match waited.reason {
-                WaitEnd::Idle => "idle",
-                WaitEnd::Matched => "matched",
-                WaitEnd::Exited => "exited",
-                WaitEnd::Timeout => "timeout",
-            }
-            .to_owned(),
-            matched: waited.matched,
-            since: waited.since,
-            cursor: waited.cursor,
-            state: state_of(waited.exit_code),
-            exit_code: waited.exit_code,
+    match response {
+        SessionResponse::Waited(waited) => Ok(Json(Waited {
+            state: SessionState::of(waited.exit_code),
+            ..*waited
         })),
         _ => Err(nonsense()),
     }
@@ -242,15 +230,19 @@ async fn wait(
 
 impl App {
     /// A stopped workspace has only ended sessions, or none.
-    async fn ask_session(&self, id: &WorkspaceId, ask: Ask) -> Result<Told, Fault> {
-        let session = match &ask {
-            Ask::Send { session, .. }
-            | Ask::Read { session, .. }
-            | Ask::Wait { session, .. }
-            | Ask::Kill { session } => session.clone(),
-            Ask::Start(_) | Ask::List => String::new(),
+    async fn session_request(
+        &self,
+        id: &WorkspaceId,
+        request: SessionRequest,
+    ) -> Result<SessionResponse, Fault> {
+        let session = match &request {
+            SessionRequest::Send { session, .. }
+            | SessionRequest::Read { session, .. }
+            | SessionRequest::Wait { session, .. }
+            | SessionRequest::Kill { session } => session.clone(),
+            SessionRequest::Start(_) | SessionRequest::List => String::new(),
         };
-        match self.engine.ask_session(id, ask).await {
+        match self.engine.session_request(id, request).await {
             Err(fault) if fault.code == Code::NotRunning => {
                 let known = self.engine.sessions(id).await?;
                 match known.iter().find(|status| status.id == session) {
@@ -261,7 +253,7 @@ impl App {
                     None => Err(not_found(&session)),
                 }
             }
-            told => told,
+            answered => answered,
         }
     }
 
@@ -278,16 +270,13 @@ impl App {
         if let Some(parent) = &new.parent {
             SessionId::parse(parent).map_err(|_| not_found(parent))?;
         }
-        let mut argv: Vec<Vec<u8>> = new.command.into_iter().map(Vec::from).collect();
-        let pairs = new.env.into_iter();
-        let mut env: Vec<(Vec<u8>, Vec<u8>)> = pairs
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
+        let mut argv = raw(new.command);
+        let mut env = raw_pairs(new.env);
         let cwd = new.cwd.map(Vec::from);
         checked(&argv, &env, cwd.as_deref())?;
         self.require_within_policy(id).await?;
         let mut wanted = Wanted {
-            session: session::NewSession::default(),
+            session: protocol::NewSession::default(),
             credentials: Vec::new(),
             notes: Vec::new(),
             how_to_add: None,
@@ -324,7 +313,7 @@ impl App {
             let prompt = prompt.map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes()));
             env = prompt.chain(env).collect();
         }
-        wanted.session = session::NewSession {
+        wanted.session = protocol::NewSession {
             id: SessionId::random().to_string(),
             argv,
             env,
@@ -361,46 +350,19 @@ fn checked(
     }
 }
 
-fn listed(id: &WorkspaceId, sessions: Vec<SessionStatus>) -> SessionList {
+fn listed(id: &WorkspaceId, sessions: Vec<Session>) -> SessionList {
     let sessions = sessions.into_iter();
     SessionList {
-        sessions: sessions.map(|status| told_session(id, status)).collect(),
+        sessions: sessions.map(|session| of_workspace(id, session)).collect(),
     }
 }
 
-fn told_session(id: &WorkspaceId, status: SessionStatus) -> Session {
+/// Adds what the keeper does not know, or did not in an earlier release.
+fn of_workspace(id: &WorkspaceId, session: Session) -> Session {
     Session {
-        state: state_of(status.exit_code),
-        id: status.id,
         workspace: id.to_string(),
-        name: status.name,
-        parent: status.parent,
-        agent: status.agent,
-        command: status.command,
-        exit_code: status.exit_code,
-        reason: status.reason,
-        pid: status.pid,
-        created_at: status.created_at,
-        ended_at: status.ended_at,
-        last_output_at: status.last_output_at,
-        rows: status.rows,
-        cols: status.cols,
-        title: status.title,
-        cursor: status.cursor,
-        attention: status.attention.map(|attention| Attention {
-            time: attention.time,
-            text: attention.text,
-        }),
-        writer: status.writer,
-        viewers: status.viewers,
-        notes: Vec::new(),
-    }
-}
-
-fn state_of(exit_code: Option<u8>) -> String {
-    match exit_code {
-        Some(_) => "exited".to_owned(),
-        None => "running".to_owned(),
+        state: SessionState::of(session.exit_code),
+        ..session
     }
 }
 

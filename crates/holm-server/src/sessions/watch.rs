@@ -2,8 +2,8 @@
 //! unacknowledged notices, so a daemon that was away gets them too.
 
 use super::super::{App, stopped};
+use holm_core::session::protocol::{Happened, SessionNotice};
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::session::{Happened, SessionNotice};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -3,9 +3,9 @@
 
 use holm_core::config::EgressMode;
 use holm_core::plan::{Action, Desired};
+use holm_core::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
-use holm_engine::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
 use holm_engine::store::{
     Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
     ProjectRules, RequestKey, Store, StoreError, WorkspaceRecord,
@@ -94,15 +94,15 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         services: Vec::new(),
         allow_degraded: Vec::new(),
         brought: Brought::default(),
-        layers: holm_engine::spec::Layers::default(),
-        purpose: holm_engine::spec::Purpose::Work,
+        layers: holm_core::spec::Layers::default(),
+        purpose: holm_core::spec::Purpose::Work,
         caches: Vec::new(),
         volumes: Vec::new(),
         retired_volumes: Vec::new(),
         generation: 0,
         origin: None,
         snapshots: Vec::new(),
-        siblings: holm_engine::spec::Siblings::default(),
+        siblings: holm_core::spec::Siblings::default(),
         agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),

@@ -2,7 +2,8 @@
 
 use crate::conformance::{at, project, workspace};
 use holm_core::RunId;
-use holm_engine::run::{RunDetails, RunFilter, RunRecord, RunState};
+use holm_core::run::RunState;
+use holm_engine::run::{RunDetails, RunFilter, RunRecord};
 use holm_engine::store::{Store, StoreError};
 use std::sync::Barrier;
 

@@ -88,7 +88,7 @@ async fn pages(client: &Client, mut query: AuditQuery, limit: u64) -> Result<Aud
     };
     loop {
         let missing = limit - all.audit.len() as u64;
-        query.limit = Some(missing.min(PAGE));
+        query.limit = usize::try_from(missing.min(PAGE)).ok();
         let page = client.audit(&query).await?;
         all.audit.extend(page.audit);
         all.next = page.next;

@@ -9,6 +9,7 @@ use holm_api::daemon::Doctor;
 use holm_config::daemon_user::DaemonUser;
 use holm_config::policy::PolicyFile;
 use holm_core::Fault;
+use holm_core::fitness::Status;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -65,9 +66,9 @@ fn render(doctor: &Doctor) -> String {
     let width = width.max().unwrap_or(0);
     let mut text = String::new();
     for check in &doctor.checks {
-        let (style, mark) = match (check.status.as_str(), check.required) {
-            ("ok", _) => (GOOD, "✓"),
-            ("missing", true) => (BAD, "✗"),
+        let (style, mark) = match (check.status, check.required) {
+            (Status::Ok, _) => (GOOD, "✓"),
+            (Status::Missing, true) => (BAD, "✗"),
             _ => (WARNING, "!"),
         };
         let name = printable(&check.name);
@@ -95,12 +96,12 @@ fn render(doctor: &Doctor) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_api::daemon::Check;
+    use holm_core::fitness::Check;
 
-    fn check(name: &str, status: &str, required: bool, fix: Option<&str>) -> Check {
+    fn check(name: &str, status: Status, required: bool, fix: Option<&str>) -> Check {
         Check {
             name: name.to_owned(),
-            status: status.to_owned(),
+            status,
             detail: "probed".to_owned(),
             fix: fix.map(str::to_owned),
             required,
@@ -113,9 +114,14 @@ mod tests {
             ok: false,
             daemon: None,
             checks: vec![
-                check("overlay", "ok", true, None),
-                check("user namespaces", "missing", true, Some("run a\nthen b")),
-                check("landlock", "missing", false, None),
+                check("overlay", Status::Ok, true, None),
+                check(
+                    "user namespaces",
+                    Status::Missing,
+                    true,
+                    Some("run a\nthen b"),
+                ),
+                check("landlock", Status::Missing, false, None),
             ],
         };
         let text = anstream::adapter::strip_str(&render(&doctor)).to_string();

@@ -6,8 +6,9 @@ use super::{Context, Outcome, connect, resolve};
 use crate::since::since;
 use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
-use holm_api::client::{Follow, Following, LogQuery};
+use holm_api::client::Following;
 use holm_api::service::LogLine;
+use holm_api::service::LogQuery;
 use holm_core::{Code, Fault};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -59,14 +60,10 @@ struct Names {
 pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
     let since = arguments.since.as_deref().map(since).transpose()?;
     let query = LogQuery {
-        services: arguments.services,
+        services: arguments.services.join(","),
         since,
         last: arguments.last,
-        follow: if arguments.follow {
-            Follow::Yes
-        } else {
-            Follow::No
-        },
+        follow: arguments.follow,
     };
     connect::block_on(async {
         let client = connect::started().await?;
@@ -87,7 +84,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         let lines = client.logs(&id, &query).await;
         let mut result = read(context, lines, &mut names, &mut progress).await;
         // Logs outlive daemons: continue with another one.
-        while query.follow == Follow::Yes
+        while query.follow
             && let Err(fault) = &result
             && fault.code == Code::DaemonUnreachable
         {

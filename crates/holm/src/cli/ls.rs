@@ -5,8 +5,8 @@ use super::table::Table;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::Workspace;
-use holm_api::workspace::Service;
 use holm_core::config::rough_size;
+use holm_core::service::status::ServiceStatus;
 use std::process::ExitCode;
 
 /// List the workspaces of all projects
@@ -114,14 +114,15 @@ fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
 
 /// A summary of the services: what failed, or how many are ready. A service that exited with 0
 /// counts as ready.
-fn in_short(services: &[Service]) -> String {
-    let is = |service: &Service, state: &str| service.state == state;
-    let is_done = |service: &Service| {
+fn in_short(services: &[ServiceStatus]) -> String {
+    let is = |service: &ServiceStatus, state: &str| service.state == state;
+    let is_done = |service: &ServiceStatus| {
         is(service, "exited") && service.reason.as_deref() == Some("exited with 0")
     };
-    let is_ready = |service: &&Service| is(service, "ready") || is_done(service);
-    let has_failed =
-        |service: &&Service| is(service, "failed") || (is(service, "exited") && !is_done(service));
+    let is_ready = |service: &&ServiceStatus| is(service, "ready") || is_done(service);
+    let has_failed = |service: &&ServiceStatus| {
+        is(service, "failed") || (is(service, "exited") && !is_done(service))
+    };
     let (all, ready) = (services.len(), services.iter().filter(is_ready).count());
     match services.iter().filter(has_failed).count() {
         0 if all == 0 => "-".to_owned(),

@@ -5,11 +5,12 @@ use super::output::{BAD, FAINT, GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, exit_code};
 use futures_util::future::join_all;
 use holm_api::Workspace;
-use holm_api::client::{Client, LogQuery};
+use holm_api::client::Client;
+use holm_api::service::LogQuery;
 use holm_api::service::ServiceList;
-use holm_api::workspace::Service;
 use holm_core::plan::State;
 use holm_core::service::graph::Verdict;
+use holm_core::service::status::ServiceStatus;
 use holm_core::{Code, Fault, WorkspaceId};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
@@ -139,7 +140,12 @@ fn gave_up(label: &str) -> Fault {
 }
 
 /// Which service is not ready, why, and its last output.
-async fn explain(client: &Client, id: &WorkspaceId, label: &str, services: &[Service]) -> Fault {
+async fn explain(
+    client: &Client,
+    id: &WorkspaceId,
+    label: &str,
+    services: &[ServiceStatus],
+) -> Fault {
     let mut message = String::new();
     let mut culprit = None;
     for service in services.iter().filter(|service| is_culprit(service)) {
@@ -173,7 +179,7 @@ async fn explain(client: &Client, id: &WorkspaceId, label: &str, services: &[Ser
 }
 
 /// Not ready by itself, rather than waiting for another one.
-fn is_culprit(service: &Service) -> bool {
+fn is_culprit(service: &ServiceStatus) -> bool {
     let has_done_its_work = service.reason.as_deref() == Some("exited with 0");
     match service.state.as_str() {
         "failed" | "backoff" => true,
@@ -184,7 +190,7 @@ fn is_culprit(service: &Service) -> bool {
 
 async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<String> {
     let query = LogQuery {
-        services: vec![service.to_owned()],
+        services: service.to_owned(),
         last: Some(LAST_LINES),
         ..LogQuery::default()
     };
@@ -243,7 +249,7 @@ pub fn id_of(workspace: &Workspace) -> Result<WorkspaceId, Fault> {
 }
 
 /// One line about a service.
-pub fn line(service: &Service) -> String {
+pub fn line(service: &ServiceStatus) -> String {
     let name = printable(&service.name);
     let mark = match service.state.as_str() {
         "ready" => format!("{GOOD}✓{GOOD:#}"),
@@ -295,7 +301,7 @@ impl<'a> Display<'a> {
         }
     }
 
-    fn update(&mut self, services: &[Service]) {
+    fn update(&mut self, services: &[ServiceStatus]) {
         match &mut self.shown {
             Shown::Nothing => {}
             Shown::Bar(bar) => {
@@ -339,14 +345,15 @@ fn new_bar() -> ProgressBar {
 mod tests {
     use super::*;
 
-    fn service(state: &str, reason: Option<&str>) -> Service {
-        Service {
+    fn service(state: &str, reason: Option<&str>) -> ServiceStatus {
+        ServiceStatus {
             name: "web".to_owned(),
             state: state.to_owned(),
             pid: None,
             restarts: 0,
             port: None,
             reason: reason.map(str::to_owned),
+            exit_code: None,
         }
     }
 
@@ -361,7 +368,8 @@ mod tests {
 
     #[test]
     fn lines_say_it_without_colour_too() {
-        let plain = |service: &Service| anstream::adapter::strip_str(&line(service)).to_string();
+        let plain =
+            |service: &ServiceStatus| anstream::adapter::strip_str(&line(service)).to_string();
         assert_eq!(plain(&service("ready", None)), "  ✓ web  ready");
         assert_eq!(
             plain(&service("failed", Some("bad\u{1b}[2J"))),

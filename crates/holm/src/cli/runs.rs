@@ -8,7 +8,8 @@ use super::stream::Stream;
 use super::table::Table;
 use super::{Context, Outcome, connect, resolve};
 use clap::{Args, Subcommand};
-use holm_api::client::{Client, RunQuery};
+use holm_api::client::Client;
+use holm_api::run::RunQuery;
 use holm_api::run::{Run, RunEvent};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use std::process::ExitCode;
@@ -84,9 +85,9 @@ pub fn run(context: &Context, arguments: RunsArgs) -> Outcome {
 fn ls(context: &Context, arguments: ListArgs) -> Outcome {
     let query = RunQuery {
         state: arguments.state,
-        id: None,
+        prefix: None,
         limit: Some(arguments.limit),
-        before: arguments.after,
+        after: arguments.after,
     };
     let (list, labels) = connect::block_on(async {
         let client = connect::started().await?;
@@ -223,7 +224,7 @@ async fn resolve_run(client: &Client, typed: &str) -> Result<(WorkspaceId, RunId
         return Err(not_found());
     }
     let query = RunQuery {
-        id: Some(typed.to_owned()),
+        prefix: Some(typed.to_owned()),
         limit: Some(10),
         ..RunQuery::default()
     };

@@ -7,7 +7,7 @@ use super::table::Table;
 use super::{Context, Outcome, connect, resolve};
 use clap::{Args, Subcommand};
 use holm_api::service::{Action, ServiceAct, ServiceList};
-use holm_api::workspace::Service;
+use holm_core::service::status::ServiceStatus;
 use std::process::ExitCode;
 
 /// List, start, stop or restart the services of a workspace
@@ -104,7 +104,7 @@ fn act(context: &Context, workspace: &str, one: One, action: Action) -> Outcome 
     ready::outcome(context, trouble.as_ref().filter(|_| !is_well))
 }
 
-fn done(service: &Service) -> String {
+fn done(service: &ServiceStatus) -> String {
     let (name, state) = (printable(&service.name), &service.state);
     format!("{GOOD}✓{GOOD:#} {name}  {state}")
 }
@@ -114,7 +114,7 @@ fn every(list: &ServiceList) -> String {
     lines.join("\n")
 }
 
-fn render(services: &[Service]) -> String {
+fn render(services: &[ServiceStatus]) -> String {
     let mut table = Table::new(["SERVICE", "STATE", "PID", "RESTARTS", "PORT", "REASON"]);
     let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
     for service in services {

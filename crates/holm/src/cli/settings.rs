@@ -11,7 +11,7 @@ use super::trust::{approved_by_person, may_ask, not_trusted};
 use super::user_checkout::Checkout;
 use crate::wiring::asks_about_git_settings;
 use holm_api::client::Client;
-use holm_api::project::{GitSetting, TrustCheck, TrustReport};
+use holm_api::project::{TrustCheck, TrustReport};
 use holm_core::Fault;
 use holm_core::config::ProjectConfig;
 
@@ -57,11 +57,6 @@ pub async fn check(
     if settings.is_empty() {
         return Ok(None);
     }
-    let settings = settings.into_iter().map(|setting| GitSetting {
-        key: setting.key,
-        value: setting.value,
-        submodule: setting.submodule,
-    });
     let wanted = Wanted {
         refs: SharedRefs::of(checkout).await?,
         commit: None,
@@ -72,7 +67,7 @@ pub async fn check(
         project_id: answer.project.id,
         config: None,
         worktree_include: Vec::new(),
-        settings: settings.collect(),
+        settings,
     };
     let report = client.check_trust(&check).await?;
     Ok(Some((check, report)))

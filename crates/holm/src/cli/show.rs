@@ -8,8 +8,8 @@ use super::{Context, Outcome, connect, ports, resolve};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::numbers::WorkspaceNumbers;
-use holm_api::workspace::{Isolation, Limits};
-use holm_core::config::{Policy, display_size, rough_size};
+use holm_core::config::{Limits, Policy, display_size, rough_size};
+use holm_core::isolation::Isolation;
 use holm_core::numbers::sparkline;
 use std::process::ExitCode;
 

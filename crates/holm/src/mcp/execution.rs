@@ -2,10 +2,11 @@
 
 use super::arguments::wrong;
 use super::{Call, value_of};
-use holm_api::client::{ExecEvent, ExecSocket, RunQuery};
+use holm_api::client::{ExecEvent, ExecSocket};
 use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
-use holm_api::run::{ContextFile, CreateRun, RunEvent};
-use holm_api::session::{NewSession, SendInput, Session, Wait};
+use holm_api::run::{ContextFile, CreateRun, RunEvent, RunQuery};
+use holm_api::session::{NewSession, SendInput, Wait};
+use holm_core::session::protocol::{Session, SessionState};
 use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId, cut};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -185,9 +186,9 @@ impl Call<'_> {
         }
         let query = RunQuery {
             state: self.arguments.owned("state"),
-            id: self.arguments.owned("run"),
+            prefix: self.arguments.owned("run"),
             limit: self.arguments.number("limit").map(|limit| limit as usize),
-            before: None,
+            after: None,
         };
         if let Some(id) = &workspace {
             return value_of(&self.client.runs(id, &query).await?);
@@ -287,7 +288,9 @@ impl Call<'_> {
         let named = sessions
             .iter()
             .filter(|session| session.name.as_deref() == Some(typed));
-        let running = named.clone().filter(|session| session.state == "running");
+        let running = named
+            .clone()
+            .filter(|session| session.state == SessionState::Running);
         let mut found: Vec<&Session> = by_id.into_iter().collect();
         for more in [running.collect::<Vec<_>>(), named.collect()] {
             if found.is_empty() {

@@ -4,9 +4,10 @@ use super::catalogue::Reach;
 use super::{Call, Door, value_of};
 use crate::since::since;
 use crate::wiring::guest;
-use holm_api::client::{ExecEvent, ExecSocket, Follow, LogQuery};
+use holm_api::client::{ExecEvent, ExecSocket};
 use holm_api::exec::Start;
 use holm_api::service::LogLine;
+use holm_api::service::LogQuery;
 use holm_api::work::Capture;
 use holm_core::{Code, Fault, WorkspaceId, cut};
 use serde_json::{Value, json};
@@ -88,10 +89,10 @@ impl Call<'_> {
         let since = self.arguments.text("since").map(since).transpose()?;
         let last = self.arguments.number("last").unwrap_or(LAST_LINES);
         let query = LogQuery {
-            services: self.arguments.owned("service").into_iter().collect(),
+            services: self.arguments.owned("service").unwrap_or_default(),
             since,
             last: usize::try_from(last.min(MOST_LINES)).ok(),
-            follow: Follow::No,
+            follow: false,
         };
         let mut following = self.client.logs(id, &query).await?;
         let mut lines = Vec::new();

@@ -4,7 +4,7 @@
 
 use crate::support::{Running, World, eventually};
 use holm_core::config::EgressMode;
-use holm_engine::spec::Egress;
+use holm_core::spec::Egress;
 use holm_keeper::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::io::Write;
 use std::os::unix::net::UnixStream;

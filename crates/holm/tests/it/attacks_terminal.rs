@@ -345,7 +345,11 @@ fn attack_143_much_output_costs_no_memory_and_holds_up_nobody() {
                 ..Default::default()
             };
             let waited = client.wait_for_session(&id, &session, wait).await.unwrap();
-            assert_eq!(waited.reason, "matched", "{number}");
+            assert_eq!(
+                waited.reason,
+                holm_core::session::protocol::WaitEnd::Matched,
+                "{number}"
+            );
         }
     });
     let full = resident(keeper, "VmRSS");

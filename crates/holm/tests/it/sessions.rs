@@ -3,7 +3,8 @@
 
 use crate::support::{Act, Island, eventually, play};
 use holm_api::client::AttachEvent;
-use holm_api::session::{Attach, AttachToClient};
+use holm_api::session::Attach;
+use holm_core::session::protocol::AttachMessage;
 use holm_core::{SessionId, WorkspaceId};
 use serde_json::Value;
 
@@ -530,7 +531,7 @@ fn a_session_survives_the_daemon_and_its_client_goes_on_by_itself() {
                     AttachEvent::Output(bytes) => {
                         text.push_str(std::str::from_utf8(&bytes).unwrap())
                     }
-                    AttachEvent::Control(AttachToClient::Cursor(at)) => {
+                    AttachEvent::Control(AttachMessage::Cursor(at)) => {
                         cursor = at;
                         heard += 1;
                         if heard == 5 || text.ends_with(&last) {

@@ -20,7 +20,7 @@ use super::secrets::Receiver;
 use crate::directories::WorkspaceDirs;
 use crate::records::ended_sessions;
 use crate::wire::Spawn;
-use holm_core::session::protocol::{NewSession, SessionStatus};
+use holm_core::session::protocol::{NewSession, Session};
 use holm_core::session::{MOST_ENDED, MOST_LIVE, SessionName, Size, not_found};
 use holm_core::{Code, Fault};
 use jiff::Timestamp;
@@ -60,7 +60,7 @@ struct Starting {
 enum Entry {
     Here(Arc<Shared>),
     /// From an earlier keeper.
-    Before(Box<SessionStatus>),
+    Before(Box<Session>),
 }
 
 // === impl Sessions ===
@@ -82,7 +82,7 @@ impl Sessions {
         }
     }
 
-    pub fn list(&self) -> Vec<SessionStatus> {
+    pub fn list(&self) -> Vec<Session> {
         self.state().all.iter().map(Entry::status).collect()
     }
 
@@ -104,7 +104,7 @@ impl Sessions {
         self: &Arc<Self>,
         registry: &Arc<Registry>,
         new: NewSession,
-    ) -> Result<SessionStatus, Fault> {
+    ) -> Result<Session, Fault> {
         let starting = self.admit(&new)?;
         let started = self.spawn(registry, new);
         self.state().starting.retain(|one| one.id != starting);
@@ -237,7 +237,7 @@ impl Sessions {
     }
 
     /// Ends a session and its descendants; returns them when they have ended.
-    fn kill(&self, id: &str) -> Result<Vec<SessionStatus>, Fault> {
+    fn kill(&self, id: &str) -> Result<Vec<Session>, Fault> {
         let shared = self.find(id)?;
         if shared.status().exit_code.is_some() {
             return Err(shared.has_ended());
@@ -285,14 +285,14 @@ impl Sessions {
             surplus -= usize::from(goes);
             !goes
         });
-        let all: Vec<SessionStatus> = state.all.iter().map(Entry::status).collect();
+        let all: Vec<Session> = state.all.iter().map(Entry::status).collect();
         if let Err(error) = self.write_down(&all) {
             complain!("cannot write down the sessions: {error}");
         }
         self.changed.notify_all();
     }
 
-    fn write_down(&self, all: &[SessionStatus]) -> io::Result<()> {
+    fn write_down(&self, all: &[Session]) -> io::Result<()> {
         let fresh = self.file.with_extension("json.new");
         std::fs::write(&fresh, serde_json::to_vec(all)?)?;
         std::fs::rename(fresh, &self.file)
@@ -339,7 +339,7 @@ impl Entry {
         }
     }
 
-    fn status(&self) -> SessionStatus {
+    fn status(&self) -> Session {
         match self {
             Entry::Here(shared) => shared.status(),
             Entry::Before(status) => (**status).clone(),
@@ -361,9 +361,9 @@ fn no_directory(errno: i32, cause: &str) -> Fault {
     )
 }
 
-fn status_of(new: &NewSession, pid: i32, size: Size) -> SessionStatus {
+fn status_of(new: &NewSession, pid: i32, size: Size) -> Session {
     let words = new.argv.iter();
-    SessionStatus {
+    Session {
         id: new.id.clone(),
         name: new.name.clone(),
         parent: new.parent.clone(),
@@ -375,7 +375,7 @@ fn status_of(new: &NewSession, pid: i32, size: Size) -> SessionStatus {
         created_at: now(),
         rows: size.rows,
         cols: size.cols,
-        ..SessionStatus::default()
+        ..Session::default()
     }
 }
 

@@ -5,7 +5,7 @@ use super::history::History;
 use super::sieve::Sieve;
 use holm_core::session::Size;
 use holm_core::session::keys::CursorKeys;
-use holm_core::session::protocol::Shape;
+use holm_core::session::protocol::ScreenShape;
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vt100::{Callbacks, Parser, Screen};
@@ -83,9 +83,9 @@ impl Model {
         }
     }
 
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> ScreenShape {
         let (Size { rows, cols }, (row, col)) = (self.size(), self.screen().cursor_position());
-        Shape {
+        ScreenShape {
             rows,
             cols,
             cursor_row: row,

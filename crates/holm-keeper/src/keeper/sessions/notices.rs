@@ -3,7 +3,7 @@
 //! likes.
 
 use crate::wire::{Answer, channel, control_frame, take_frame};
-use holm_core::session::protocol::{Happened, SessionNotice, SessionStatus};
+use holm_core::session::protocol::{Happened, Session, SessionNotice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -43,11 +43,11 @@ pub struct Pace {
 // === impl Notices ===
 
 impl Notices {
-    pub fn started(&self, status: &SessionStatus) {
+    pub fn started(&self, status: &Session) {
         self.push(status, Happened::Started);
     }
 
-    pub fn push(&self, status: &SessionStatus, what: Happened) {
+    pub fn push(&self, status: &Session, what: Happened) {
         let mut state = self.state();
         state.next += 1;
         let notice = SessionNotice {
@@ -91,14 +91,14 @@ impl Notices {
                 told = notice.number;
                 stream.write_all(&control_frame(&Answer::SessionNotice(notice))?)?;
             }
-            if !self.hear(stream, &mut incoming)? || is_over {
+            if !self.receive(stream, &mut incoming)? || is_over {
                 return Ok(());
             }
         }
     }
 
     /// Reads acknowledgements; false when the peer is gone.
-    fn hear(&self, stream: &UnixStream, incoming: &mut Vec<u8>) -> io::Result<bool> {
+    fn receive(&self, stream: &UnixStream, incoming: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let mut source = [PollFd::new(stream, PollFlags::IN)];
             let now = Timespec {

@@ -6,7 +6,7 @@ use super::Sessions;
 use super::shared::Until;
 use super::viewer::Arriving;
 use crate::wire::Answer;
-use holm_core::session::protocol::{Ask, Attach, Told};
+use holm_core::session::protocol::{Attach, SessionRequest, SessionResponse};
 use holm_core::{Code, Fault};
 use regex::RegexBuilder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,35 +18,46 @@ use std::time::{Duration, Instant};
 /// Patterns come from clients, so their memory is bounded.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-pub fn answer(stream: &UnixStream, registry: &Arc<Registry>, ask: Ask) -> io::Result<()> {
+pub fn answer(
+    stream: &UnixStream,
+    registry: &Arc<Registry>,
+    request: SessionRequest,
+) -> io::Result<()> {
     let sessions = registry.sessions();
-    let told = told(stream, registry, sessions, ask);
-    let told = told.unwrap_or_else(|fault| Told::Fault {
+    let response = respond(stream, registry, sessions, request).unwrap_or_else(failed);
+    say(stream, &Answer::Session(response))
+}
+
+fn failed(fault: Fault) -> SessionResponse {
+    SessionResponse::Fault {
         code: fault.code.as_str().to_owned(),
         message: fault.message,
         hint: fault.hint,
-    });
-    say(stream, &Answer::Session(told))
+    }
 }
 
-fn told(
+fn respond(
     stream: &UnixStream,
     registry: &Arc<Registry>,
     sessions: &Arc<Sessions>,
-    ask: Ask,
-) -> Result<Told, Fault> {
-    Ok(match ask {
-        Ask::Start(new) => Told::Started(Box::new(sessions.start(registry, *new)?)),
-        Ask::List => Told::Sessions(sessions.list()),
-        Ask::Send {
+    request: SessionRequest,
+) -> Result<SessionResponse, Fault> {
+    Ok(match request {
+        SessionRequest::Start(new) => {
+            SessionResponse::Started(Box::new(sessions.start(registry, *new)?))
+        }
+        SessionRequest::List => SessionResponse::Sessions(sessions.list()),
+        SessionRequest::Send {
             session,
             text,
             keys,
-        } => Told::Sent {
+        } => SessionResponse::Sent {
             cursor: sessions.find(&session)?.send(&text, &keys)?,
         },
-        Ask::Read { session, since } => Told::Text(Box::new(sessions.find(&session)?.read(since))),
-        Ask::Wait {
+        SessionRequest::Read { session, since } => {
+            SessionResponse::Text(Box::new(sessions.find(&session)?.read(since)))
+        }
+        SessionRequest::Wait {
             session,
             idle_ms,
             pattern,
@@ -61,9 +72,9 @@ fn told(
                 limit: Instant::now() + Duration::from_millis(timeout_ms),
             };
             let is_wanted = || !is_gone(stream);
-            Told::Waited(Box::new(sessions.find(&session)?.wait(&until, is_wanted)))
+            SessionResponse::Waited(Box::new(sessions.find(&session)?.wait(&until, is_wanted)))
         }
-        Ask::Kill { session } => Told::Sessions(sessions.kill(&session)?),
+        SessionRequest::Kill { session } => SessionResponse::Sessions(sessions.kill(&session)?),
     })
 }
 
@@ -94,14 +105,7 @@ fn is_gone(stream: &UnixStream) -> bool {
 
 /// Passes the connection to the session's own thread.
 pub fn attach(stream: UnixStream, registry: &Registry, attach: Attach) -> io::Result<()> {
-    let refuse = |stream: &UnixStream, fault: Fault| {
-        let told = Told::Fault {
-            code: fault.code.as_str().to_owned(),
-            message: fault.message,
-            hint: fault.hint,
-        };
-        say(stream, &Answer::Session(told))
-    };
+    let refuse = |stream: &UnixStream, fault: Fault| say(stream, &Answer::Session(failed(fault)));
     let shared = match registry.sessions().find(&attach.session) {
         Ok(shared) => shared,
         Err(fault) => return refuse(&stream, fault),

@@ -6,7 +6,9 @@ use super::now;
 use super::viewer::Arriving;
 use holm_core::session::Size;
 use holm_core::session::keys;
-use holm_core::session::protocol::{Attention, SessionStatus, Shape, Text, WaitEnd, Waited};
+use holm_core::session::protocol::{
+    Attention, ReadText, ScreenShape, Session, SessionState, WaitEnd, Waited,
+};
 use holm_core::{Code, Fault};
 use regex::Regex;
 use std::collections::VecDeque;
@@ -28,7 +30,7 @@ pub struct Shared {
 }
 
 pub struct Inner {
-    pub status: SessionStatus,
+    pub status: Session,
     pub screen: Kept,
     pub history: History,
     /// For the program.
@@ -45,7 +47,7 @@ pub struct Inner {
 /// The screen of a running program, or its last content.
 pub enum Kept {
     Live(Box<Model>),
-    Last { text: String, shape: Shape },
+    Last { text: String, shape: ScreenShape },
 }
 
 /// The conditions of a wait.
@@ -59,7 +61,7 @@ pub struct Until {
 // === impl Shared ===
 
 impl Shared {
-    pub fn new(status: SessionStatus, size: Size, wake: PipeWriter) -> Self {
+    pub fn new(status: Session, size: Size, wake: PipeWriter) -> Self {
         Self {
             id: status.id.clone(),
             wake,
@@ -86,9 +88,9 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn status(&self) -> SessionStatus {
+    pub fn status(&self) -> Session {
         let inner = self.inner();
-        SessionStatus {
+        Session {
             cursor: inner.history.cursor(),
             ..inner.status.clone()
         }
@@ -160,17 +162,18 @@ impl Shared {
         Ok(cursor)
     }
 
-    pub fn read(&self, since: Option<u64>) -> Text {
+    pub fn read(&self, since: Option<u64>) -> ReadText {
         let inner = self.inner();
         let (cursor, exit_code) = (inner.history.cursor(), inner.status.exit_code);
         match since {
             Some(since) => {
                 let found = inner.history.since(since);
-                Text {
+                ReadText {
                     text: found.text.to_owned(),
                     cursor,
                     missed: found.missed,
                     screen: None,
+                    state: SessionState::of(exit_code),
                     exit_code,
                 }
             }
@@ -179,11 +182,12 @@ impl Shared {
                     Kept::Live(model) => (model.text(), model.shape()),
                     Kept::Last { text, shape } => (text.clone(), *shape),
                 };
-                Text {
+                ReadText {
                     text,
                     cursor,
                     missed: 0,
                     screen: Some(shape),
+                    state: SessionState::of(exit_code),
                     exit_code,
                 }
             }
@@ -203,6 +207,7 @@ impl Shared {
                     matched,
                     since,
                     cursor: inner.history.cursor(),
+                    state: SessionState::of(inner.status.exit_code),
                     exit_code: inner.status.exit_code,
                 };
             }
@@ -222,6 +227,7 @@ impl Shared {
                     matched: None,
                     since,
                     cursor: inner.history.cursor(),
+                    state: SessionState::of(inner.status.exit_code),
                     exit_code: inner.status.exit_code,
                 };
             }

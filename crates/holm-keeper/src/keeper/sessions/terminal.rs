@@ -9,10 +9,10 @@ mod masking;
 use super::super::registry::Registry;
 use super::notices::Pace;
 use super::shared::{Inner, Kept, MOST_INPUT, Shared};
-use super::viewer::{Arriving, Said, Viewer};
+use super::viewer::{Arriving, Viewer};
 use super::{Master, Sessions, now};
 use holm_core::session::Size;
-use holm_core::session::protocol::{AttachControl, Happened, Word, Writing};
+use holm_core::session::protocol::{AttachInput, AttachMessage, Happened, Writing};
 use masking::Masking;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -133,7 +133,7 @@ impl Terminal {
                 self.wake(&mut inner);
             }
             for place in ready.viewers {
-                self.hear(&mut inner, place);
+                self.receive(&mut inner, place);
             }
             if ready.has_output || self.is_hung {
                 self.read_program(&mut inner);
@@ -273,7 +273,8 @@ impl Terminal {
         }
         inner.status.viewers = self.viewers.len();
         let Size { rows, cols } = inner.model().map_or(Size::DEFAULT, |model| model.size());
-        let word = Word::Attached {
+        let attached = AttachMessage::Attached {
+            session: inner.status.id.clone(),
             rows,
             cols,
             cursor: inner.history.cursor(),
@@ -282,7 +283,7 @@ impl Terminal {
             received,
         };
         if let Some(viewer) = self.viewers.last_mut() {
-            viewer.say(word);
+            viewer.send(attached);
             viewer.is_welcome = true;
         }
     }
@@ -299,7 +300,7 @@ impl Terminal {
         for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
             let writes = Some(viewer.number) == writer;
             let writer = name.clone();
-            viewer.say(Word::Writer { writes, writer });
+            viewer.send(AttachMessage::Writer { writes, writer });
         }
         if let Some(size) = size {
             self.resize(inner, size);
@@ -322,20 +323,20 @@ impl Terminal {
         let _ = tcsetwinsize(&self.ends.master, window);
         (inner.status.rows, inner.status.cols) = (rows, cols);
         for viewer in self.viewers.iter_mut().filter(|one| one.is_welcome) {
-            viewer.say(Word::Size { rows, cols });
+            viewer.send(AttachMessage::Size { rows, cols });
         }
         self.undrawn = self.undrawn.max(1);
     }
 
-    fn hear(&mut self, inner: &mut Inner, place: usize) {
+    fn receive(&mut self, inner: &mut Inner, place: usize) {
         let Some(viewer) = self.viewers.get_mut(place) else {
             return;
         };
         let number = viewer.number;
-        for said in viewer.hear() {
-            match said {
-                Said::Keys(keys) => self.type_in(inner, number, &keys),
-                Said::Control(AttachControl::Resize { rows, cols }) => {
+        for message in viewer.receive() {
+            match message {
+                AttachInput::Keys(keys) => self.type_in(inner, number, &keys),
+                AttachInput::Resize { rows, cols } => {
                     let size = Size { rows, cols }.bounded();
                     if let Some(viewer) = self.viewer(number) {
                         viewer.size = Some(size);
@@ -345,19 +346,19 @@ impl Terminal {
                         self.resize(inner, size);
                     }
                 }
-                Said::Control(AttachControl::Take) => {
+                AttachInput::Take => {
                     let may = self.viewer(number).map(|viewer| viewer.writing);
                     if may.is_some_and(|writing| writing != Writing::Never) {
                         self.lost = None;
                         self.set_writer(inner, Some(number));
                     }
                 }
-                Said::Control(AttachControl::Redraw) => {
+                AttachInput::Redraw => {
                     if let Some(viewer) = self.viewer(number) {
                         viewer.forget();
                     }
                 }
-                Said::Control(AttachControl::Detach) => {}
+                AttachInput::Detach => {}
             }
         }
     }
@@ -370,7 +371,7 @@ impl Terminal {
         }
         let writer = inner.status.writer.clone();
         if let Some(viewer) = self.viewer(number) {
-            viewer.say(Word::NotTaken { writer });
+            viewer.send(AttachMessage::NotTaken { writer });
         }
     }
 

@@ -6,7 +6,7 @@ use super::history::History;
 use super::model::Model;
 use crate::wire::{Answer, channel, control_frame, frame, take_frame};
 use holm_core::session::Size;
-use holm_core::session::protocol::{Attach, AttachControl, Word, Writing};
+use holm_core::session::protocol::{Attach, AttachInput, AttachMessage, Writing};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
@@ -46,12 +46,6 @@ pub struct Viewer {
     text_from: Option<u64>,
 }
 
-/// Messages of a client.
-pub enum Said {
-    Keys(Vec<u8>),
-    Control(AttachControl),
-}
-
 // === impl Viewer ===
 
 impl Viewer {
@@ -86,39 +80,39 @@ impl Viewer {
         !self.outgoing.is_empty()
     }
 
-    pub fn say(&mut self, word: Word) {
-        match control_frame(&Answer::SessionWord(word)) {
+    pub fn send(&mut self, message: AttachMessage) {
+        match control_frame(&Answer::AttachMessage(message)) {
             Ok(bytes) => self.outgoing.extend(bytes),
             Err(_) => self.is_gone = true,
         }
     }
 
     /// Reads bytes and returns complete messages.
-    pub fn hear(&mut self) -> Vec<Said> {
+    pub fn receive(&mut self) -> Vec<AttachInput> {
         let mut chunk = vec![0; CHUNK];
         match rustix::io::read(&self.stream, &mut chunk) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(0) | Err(_) => self.is_gone = true,
             Ok(length) => self.incoming.extend(&chunk[..length]),
         }
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         loop {
             let (kind, payload) = match take_frame(&mut self.incoming) {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return said,
+                Ok(None) => return messages,
                 Err(_) => {
                     self.is_gone = true;
-                    return said;
+                    return messages;
                 }
             };
             if kind == channel::STDIN {
                 self.received += payload.len() as u64;
-                said.push(Said::Keys(payload));
+                messages.push(AttachInput::Keys(payload));
                 continue;
             }
             match serde_json::from_slice(&payload) {
-                Ok(AttachControl::Detach) => self.is_detached = true,
-                Ok(control) => said.push(Said::Control(control)),
+                Ok(AttachInput::Detach) => self.is_detached = true,
+                Ok(control) => messages.push(control),
                 Err(_) => self.is_gone = true,
             }
         }
@@ -167,7 +161,7 @@ impl Viewer {
         }
         text = &text[..end];
         if missed > 0 {
-            self.say(Word::Missed(missed));
+            self.send(AttachMessage::Missed(missed));
         }
         self.outgoing
             .extend(frame(channel::STDOUT, text.as_bytes()));
@@ -175,7 +169,7 @@ impl Viewer {
         let skipped = history.cursor() - found.text.len() as u64;
         let cursor = skipped + text.len() as u64;
         self.text_from = Some(cursor);
-        self.say(Word::Cursor(cursor));
+        self.send(AttachMessage::Cursor(cursor));
     }
 
     /// Whether there is output that it was not sent.

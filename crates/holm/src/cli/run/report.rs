@@ -3,7 +3,8 @@
 use crate::cli::output::{BAD, FAINT, GOOD, WARNING, printable};
 use anstream::adapter::strip_str;
 use clap::builder::styling::Style;
-use holm_api::run::{Run, RunChange, RunState};
+use holm_api::run::{Run, RunChange};
+use holm_core::run::RunState;
 
 /// The most changed files that are listed.
 const LISTED: usize = 20;

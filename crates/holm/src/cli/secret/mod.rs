@@ -399,10 +399,10 @@ async fn this_project(client: &Client) -> Result<String, Fault> {
 async fn of_this_project(client: &Client) -> Result<Vec<WorkspaceId>, Fault> {
     let project = this_project(client).await?;
     let names = client.names().await?.names;
-    let ids = names.iter().filter(|name| name.project_id == project);
-    Ok(ids
-        .filter_map(|name| WorkspaceId::parse(&name.id).ok())
-        .collect())
+    let own = names
+        .into_iter()
+        .filter(|name| name.project_id.as_str() == project);
+    Ok(own.map(|name| name.id).collect())
 }
 
 /// Hands secrets over before `up` requests a workspace.

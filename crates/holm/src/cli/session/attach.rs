@@ -14,7 +14,8 @@ use super::screen::Screen;
 use bytes::Bytes;
 use clap::Args;
 use holm_api::client::{AttachEvent, AttachReceiver, AttachSender, AttachSocket, Client};
-use holm_api::session::{Attach, AttachToClient, AttachToServer};
+use holm_api::session::{Attach, AttachToServer};
+use holm_core::session::protocol::AttachMessage;
 use holm_core::{Code, Fault};
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -126,7 +127,7 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
     let signals = Signals::listen(Attachment::Terminal)?;
     // Errors are printed before the terminal changes.
     let mut begun = begin(client, found, &wanted).await?;
-    if let AttachEvent::Control(AttachToClient::Ended { code, reason }) = begun.first {
+    if let AttachEvent::Control(AttachMessage::Ended { code, reason }) = begun.first {
         // There is nothing to draw.
         return said(context, found, Ended::Code(code, reason));
     }
@@ -324,7 +325,7 @@ impl Attached {
             AttachEvent::Control(control) => control,
         };
         match control {
-            AttachToClient::Attached {
+            AttachMessage::Attached {
                 writes,
                 writer,
                 received,
@@ -340,7 +341,7 @@ impl Attached {
                     self.note_writer(writer.as_deref()).await;
                 }
             }
-            AttachToClient::Writer { writes, writer } => {
+            AttachMessage::Writer { writes, writer } => {
                 let has_changed = writes != self.writes;
                 self.writes = writes;
                 if has_changed && writes {
@@ -349,14 +350,11 @@ impl Attached {
                     self.note_writer(writer.as_deref()).await;
                 }
             }
-            AttachToClient::NotTaken { writer } => self.note_writer(writer.as_deref()).await,
-            AttachToClient::Ended { code, reason } => {
+            AttachMessage::NotTaken { writer } => self.note_writer(writer.as_deref()).await,
+            AttachMessage::Ended { code, reason } => {
                 return Ok(Some(Ended::Code(code, reason)));
             }
-            AttachToClient::Size { .. }
-            | AttachToClient::Cursor(_)
-            | AttachToClient::Missed(_)
-            | AttachToClient::Error(_) => {}
+            AttachMessage::Size { .. } | AttachMessage::Cursor(_) | AttachMessage::Missed(_) => {}
         }
         Ok(None)
     }

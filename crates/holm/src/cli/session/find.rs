@@ -3,7 +3,7 @@
 use super::super::{connect, resolve};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use holm_api::client::Client;
-use holm_api::session::Session;
+use holm_core::session::protocol::Session;
 use holm_core::session::{Candidate, not_found, resolve};
 use holm_core::{Fault, SessionId, WorkspaceId};
 use std::ffi::OsStr;

@@ -4,8 +4,9 @@ use super::super::output::printable;
 use super::super::{Context, Outcome, connect};
 use super::find;
 use clap::Args;
-use holm_api::session::{Wait, Waited};
+use holm_api::session::Wait;
 use holm_core::config::parse_duration;
+use holm_core::session::protocol::{WaitEnd, Waited};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -55,18 +56,18 @@ pub fn run(context: &Context, arguments: WaitArgs) -> Outcome {
         waited.await
     })?;
     context.output.done(&waited, || outcome_text(&waited));
-    Ok(match waited.reason.as_str() {
-        "timeout" => ExitCode::from(TIMED_OUT),
-        "exited" if !until_end => ExitCode::FAILURE,
+    Ok(match waited.reason {
+        WaitEnd::Timeout => ExitCode::from(TIMED_OUT),
+        WaitEnd::Exited if !until_end => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     })
 }
 
 fn outcome_text(waited: &Waited) -> String {
-    match (waited.reason.as_str(), &waited.matched, waited.exit_code) {
-        ("matched", Some(matched), _) => format!("it wrote: {}", printable(matched.trim())),
-        ("idle", ..) => "it is quiet".to_owned(),
-        ("exited", _, Some(code)) => format!("its program ended with exit code {code}"),
+    match (waited.reason, &waited.matched, waited.exit_code) {
+        (WaitEnd::Matched, Some(matched), _) => format!("it wrote: {}", printable(matched.trim())),
+        (WaitEnd::Idle, ..) => "it is quiet".to_owned(),
+        (WaitEnd::Exited, _, Some(code)) => format!("its program ended with exit code {code}"),
         _ => "the time is up".to_owned(),
     }
 }

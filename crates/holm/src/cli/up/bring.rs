@@ -10,9 +10,10 @@ use crate::cli::user_checkout::Checkout;
 use crate::cli::{Context, origin::Origin};
 use crate::wiring::{Source, copy_entry, disk_usage, remove_tree};
 use holm_api::client::Client;
-use holm_api::project::{FileDate, TreeBrought, TreeName, TreePlace};
+use holm_api::project::{TreeBrought, TreeName, TreePlace};
 use holm_config::daemon_user::DaemonUser;
 use holm_core::config::{Cache, Policy, rough_size};
+use holm_core::layer::FileDate;
 use holm_core::layer::is_build_output;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -92,20 +93,12 @@ impl Bringing<'_> {
             paths: paths.collect(),
         };
         let dates = self.checkout.git(|repository| repository.dates()).await?;
-        let dates = dates.into_iter().map(|date| FileDate {
-            path: date.path,
-            object: date.object,
-            seconds: date.seconds,
-            nanoseconds: date.nanoseconds,
-        });
         if picked.paths.is_empty() {
             self.forget(&place).await;
             let note = "there is no ignored build output in this checkout to begin with";
             return Ok(vec![note.to_owned()]);
         }
-        let bytes = self
-            .bring(TreeName::Warm, place, &picked, dates.collect())
-            .await?;
+        let bytes = self.bring(TreeName::Warm, place, &picked, dates).await?;
         let names: Vec<_> = picked.paths.iter().map(|p| p.to_string_lossy()).collect();
         let mut notes = vec![format!(
             "build output of this checkout ({}{}) is the project's first layer from now on",

@@ -10,8 +10,9 @@ use crate::cli::secret;
 use crate::cli::user_checkout::Checkout;
 use futures_util::future::join_all;
 use holm_api::client::Client;
-use holm_api::workspace::{ChangedFile, CreateWorkspace, Dirty, Name, Workspace};
+use holm_api::workspace::{ChangedFile, CreateWorkspace, Dirty, Workspace};
 use holm_core::layer::{is_build_output, is_warm};
+use holm_core::reference::Candidate;
 use holm_core::{Code, Fault, Label};
 use holm_git::Cancel;
 use std::cell::RefCell;
@@ -98,11 +99,11 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
                 .as_ref()
                 .is_some_and(|l| l.as_str() == name.label)
         };
-        name.project_id == prepared.project_id && wishes.iter().any(is_wished)
+        name.project_id.as_str() == prepared.project_id && wishes.iter().any(is_wished)
     });
     match taken {
         None => Ok(()),
-        Some(Name { label, id, .. }) => Err(Fault::new(
+        Some(Candidate { label, id, .. }) => Err(Fault::new(
             Code::AlreadyExists,
             format!("workspace `{label}` exists ({id}), so none was made"),
             "choose another label",

@@ -17,7 +17,8 @@ use super::rename::parse_label;
 use super::{Context, Outcome, connect, exit_code, ports};
 use clap::{Args, ValueHint};
 use create::Wish;
-use holm_api::workspace::{Service, Workspace, WorkspaceList};
+use holm_api::workspace::{Workspace, WorkspaceList};
+use holm_core::service::status::ServiceStatus;
 use holm_core::{Fault, Kind, Label};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -162,7 +163,7 @@ fn render(readied: &Readied) -> String {
 /// The new workspace, its services, and the path of its code.
 fn head(Readied { workspace, trouble }: &Readied) -> String {
     let label = printable(&workspace.label);
-    let is_ready = |service: &Service| service.state != "starting";
+    let is_ready = |service: &ServiceStatus| service.state != "starting";
     let is_well = trouble.is_none() && workspace.services.iter().all(is_ready);
     let how = match (workspace.created, is_well) {
         (Some(false), true) => "was there; ready in",

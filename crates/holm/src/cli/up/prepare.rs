@@ -14,7 +14,7 @@ use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use holm_api::ERRAND;
 use holm_api::client::Client;
 use holm_api::project::TrustCheck;
-use holm_api::workspace::{CreateWorkspace, Remote};
+use holm_api::workspace::CreateWorkspace;
 use holm_config::daemon_user::DaemonUser;
 use holm_config::look;
 use holm_core::Fault;
@@ -211,11 +211,6 @@ fn request(
 ) -> Result<CreateWorkspace, Fault> {
     let repository = &checkout.repository;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let remotes = repository.remotes.iter().map(|remote| Remote {
-        name: remote.name.clone(),
-        url: remote.url.clone(),
-        fetch: remote.fetch.clone(),
-    });
     let resolved = origin.resolved.as_ref();
     Ok(CreateWorkspace {
         label: None,
@@ -232,7 +227,7 @@ fn request(
         force: arguments.force,
         user_name: repository.user_name.clone(),
         user_email: repository.user_email.clone(),
-        remotes: remotes.collect(),
+        remotes: repository.remotes.clone(),
         shallow: repository.shallow.clone(),
         path: variable("PATH").unwrap_or_default(),
         lang: variable("LANG"),

@@ -122,5 +122,5 @@ async fn is_live(client: &Client, checkout: &Checkout, arguments: &UpArgs) -> Re
     }
     let names = client.names().await?.names;
     let mut names = names.iter();
-    Ok(names.any(|name| name.project_id == id.as_str() && name.label == *label))
+    Ok(names.any(|name| name.project_id == *id && name.label == *label))
 }

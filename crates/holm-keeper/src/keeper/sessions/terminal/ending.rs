@@ -2,7 +2,7 @@
 
 use super::super::now;
 use super::Terminal;
-use holm_core::session::protocol::{Happened, Word};
+use holm_core::session::protocol::{AttachMessage, Happened};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Read;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Terminal {
         shared.tell();
         for viewer in &mut self.viewers {
             let reason = reason.clone();
-            viewer.say(Word::Ended { code, reason });
+            viewer.send(AttachMessage::Ended { code, reason });
         }
         self.flush(FAREWELL);
     }
