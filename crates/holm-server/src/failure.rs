@@ -4,13 +4,13 @@
 use super::objects;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, PathRejection, QueryRejection};
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::rejection::{BytesRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
-use holm_core::{Code, Fault, Kind, ProjectId, TokenId, WorkspaceId};
+use holm_core::{Code, Fault, Kind, ProjectId, RunId, SessionId, TokenId, WorkspaceId, session};
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use utoipa::IntoParams;
@@ -26,15 +26,6 @@ pub struct Body<T>(pub T);
 
 /// Query parameters of exactly the documented form.
 pub struct Parameters<T>(pub T);
-
-/// The `{id}` of a workspace's route. Takes ids only.
-pub struct WorkspaceKey(pub WorkspaceId);
-
-/// The `{id}` of a project's route. Takes ids only.
-pub struct ProjectKey(pub ProjectId);
-
-/// The `{token}` of a token's route. Takes ids only.
-pub struct TokenKey(pub TokenId);
 
 pub type Answer<T> = Result<Json<T>, Failure>;
 
@@ -85,44 +76,41 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
     }
 }
 
-/// An id in a path: how it is parsed, and its name, schema and description in the API document.
+/// The ids in the path of a route, and nothing else: how each is parsed, and its name, type and
+/// description in the API document.
 macro_rules! key {
-    ($key:ident, $parse:ident, $name:literal, $schema:literal, $words:literal) => {
+    ($key:ident: $($name:ident $id:ident $parse:ident $words:literal),+) => {
+        pub struct $key($(pub $id),+);
+
         impl<S: Send + Sync> FromRequestParts<S> for $key {
             type Rejection = Failure;
 
             async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-                let text = id_text(parts, state).await?;
-                $parse(&text).map(Self)
+                let path = RawPathParams::from_request_parts(parts, state).await;
+                let path = path.map_err(|error| bad_request(&error.body_text()))?;
+                $(let $name = path.iter().find(|(name, _)| *name == stringify!($name));)+
+                Ok(Self($($parse($name.map_or("", |(_, text)| text))?),+))
             }
         }
 
         impl IntoParams for $key {
             fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-                vec![in_path($name, $schema, $words)]
+                vec![$(in_path(stringify!($name), stringify!($id), $words)),+]
             }
         }
     };
 }
 
-key!(
-    WorkspaceKey,
-    workspace_id,
-    "id",
-    "WorkspaceId",
-    "The id of a workspace."
-);
-key!(
-    ProjectKey,
-    project_id,
-    "id",
-    "ProjectId",
-    "The id of a project."
-);
-key!(TokenKey, token_id, "token", "TokenId", "The id of a token.");
+key!(WorkspaceKey: id WorkspaceId workspace_id "The id of a workspace.");
+key!(ProjectKey: id ProjectId project_id "The id of a project.");
+key!(TokenKey: token TokenId token_id "The id of a token.");
+key!(RunKey: id WorkspaceId workspace_id "The id of a workspace.",
+    run RunId run_id "The id of a run.");
+key!(SessionKey: id WorkspaceId workspace_id "The id of a workspace.",
+    session SessionId session_id "The id of a session.");
 
 /// A path parameter in the API document, with the name of its schema.
-pub fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
+fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
     ParameterBuilder::new()
         .name(name)
         .parameter_in(ParameterIn::Path)
@@ -163,6 +151,17 @@ fn token_id(text: &str) -> Result<TokenId, Failure> {
     })
 }
 
+fn run_id(text: &str) -> Result<RunId, Failure> {
+    RunId::parse(text).map_err(|error| {
+        let hint = "`holm runs ls` lists the runs with their ids";
+        Failure(Fault::new(Code::RunNotFound, error.to_string(), hint))
+    })
+}
+
+fn session_id(text: &str) -> Result<SessionId, Failure> {
+    SessionId::parse(text).map_err(|_| Failure(session::not_found(text)))
+}
+
 pub fn bad_request(why: &str) -> Failure {
     Failure(Fault::new(
         Code::BadRequest,
@@ -196,11 +195,4 @@ pub fn no_such_route(method: &Method, uri: &Uri) -> Failure {
         format!("the API has no route {method} {}", path.escape_debug()),
         "every route begins with /api/v1; is the daemon older than this program? `holm daemon stop`",
     ))
-}
-
-/// The one parameter of a path, as text.
-async fn id_text<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Failure> {
-    let path = Path::from_request_parts(parts, state).await;
-    let Path(text) = path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
-    Ok(text)
 }

@@ -5,32 +5,26 @@ pub mod output;
 use super::App;
 use super::agents::Given;
 use super::caller::Caller;
-use super::failure::{
-    Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path, workspace_id,
-};
+use super::failure::{Answer, Body, Failure, Parameters, RunKey, WorkspaceKey, bad_request};
 use super::keyed::IdempotencyKey;
 use super::view::time;
 use super::work::escaped;
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use holm_api::run::{
     CreateRun, MOST_FILE_BYTES, MOST_FILES, MOST_MESSAGE, Run, RunChange, RunList, RunQuery,
 };
 use holm_core::agents::TIMEOUT;
 use holm_core::run::RunState;
-use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
+use holm_core::{Code, Fault, TreePath, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::{Begun, NewFile, NewRun, Stopped};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
-use utoipa::IntoParams;
-use utoipa::openapi::path::{Parameter, ParameterIn};
 
 /// Arguments and variables together must fit into a message to the keeper.
 const MOST_WORDS: usize = 256 << 10;
@@ -53,9 +47,6 @@ operations! {
     /// Ends every process of a run. A run that has ended stays as it is.
     post "/workspaces/{id}/runs/{run}/cancel" "run_cancel" cancel of (RunKey) -> Run;
 }
-
-/// The `{id}` and `{run}` of a run's routes. Takes ids only.
-pub struct RunKey(pub WorkspaceId, pub RunId);
 
 /// Runs an agent or a command, once. The run has started when this is answered.
 #[utoipa::path(
@@ -365,32 +356,5 @@ fn change(change: holm_engine::run::RunChange) -> RunChange {
         binary: change.binary,
         size: change.size,
         content: change.content,
-    }
-}
-
-// === impl RunKey ===
-
-impl IntoParams for RunKey {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![
-            in_path("id", "WorkspaceId", "The id of a workspace."),
-            in_path("run", "RunId", "The id of a run."),
-        ]
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for RunKey {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((id, run)) =
-            path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
-        let id = workspace_id(&id)?;
-        let run = RunId::parse(&run).map_err(|error| {
-            let hint = "`holm runs ls` lists the runs with their ids";
-            Failure(Fault::new(Code::RunNotFound, error.to_string(), hint))
-        })?;
-        Ok(Self(id, run))
     }
 }

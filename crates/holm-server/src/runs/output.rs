@@ -3,10 +3,10 @@
 //! It is read from the keeper's record at the client's own pace: a slow client delays nothing, and
 //! is told how much it missed. A client that reconnects continues from its cursor.
 
-use super::{RunKey, whole};
+use super::whole;
 use crate::App;
 use crate::caller::Caller;
-use crate::failure::{Failure, Parameters, bad_request};
+use crate::failure::{Failure, Parameters, RunKey, bad_request};
 use crate::view::time;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;

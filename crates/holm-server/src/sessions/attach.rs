@@ -1,9 +1,8 @@
 //! `GET /workspaces/{id}/sessions/{session}/attach`: a WebSocket between a client and a session.
 
 use super::super::App;
-use super::super::failure::{Failure, Parameters, bad_request, told};
+use super::super::failure::{Failure, Parameters, SessionKey, bad_request, told};
 use super::super::objects;
-use super::SessionKey;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};

@@ -9,12 +9,10 @@ pub use watch::Watchers;
 use super::App;
 use super::agents::Given;
 use super::caller::Caller;
-use super::failure::workspace_id;
-use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, in_path};
+use super::failure::{Answer, Body, Failure, Parameters, SessionKey, WorkspaceKey, bad_request};
 use axum::Json;
-use axum::extract::{FromRequestParts, Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use holm_api::exec::{raw, raw_pairs};
 use holm_api::session::{LONGEST_WAIT_MS, NewSession, SendInput, Sent, SessionList, Wait};
 use holm_core::session::protocol::{
@@ -26,7 +24,6 @@ use holm_engine::{Credential, Stopped};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
-use utoipa::openapi::path::{Parameter, ParameterIn};
 
 /// The longest pattern, and the most input of one request.
 const LONGEST_PATTERN: usize = 4096;
@@ -43,9 +40,6 @@ struct Wanted {
     notes: Vec<String>,
     how_to_add: Option<String>,
 }
-
-/// The `{id}` and the `{session}` of a route. Takes ids only.
-pub struct SessionKey(pub WorkspaceId, pub SessionId);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -380,27 +374,4 @@ fn nonsense() -> Failure {
         "the workspace's keeper gave a wrong answer",
         "`holm restart` starts it anew",
     ))
-}
-
-// === impl SessionKey ===
-
-impl<S: Send + Sync> FromRequestParts<S> for SessionKey {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((id, session)) = path.map_err(|error| bad_request(&error.body_text()))?;
-        let id = workspace_id(&id)?;
-        let session = SessionId::parse(&session).map_err(|_| not_found(&session))?;
-        Ok(Self(id, session))
-    }
-}
-
-impl IntoParams for SessionKey {
-    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
-        vec![
-            in_path("id", "WorkspaceId", "The id of a workspace."),
-            in_path("session", "SessionId", "The id of a session."),
-        ]
-    }
 }
