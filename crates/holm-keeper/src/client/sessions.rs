@@ -1,8 +1,6 @@
 //! The sessions of a workspace.
 
-use super::{
-    KeeperClient, Stream, keeper_fault, read_answer, read_frame, refused, unreachable, wrong_answer,
-};
+use super::{KeeperClient, Stream, read_answer, read_frame, refused, unreachable, wrong_answer};
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
     Ask, Attach, AttachControl, AttachInput, AttachOutput, SessionNotice, Told, Word,
@@ -47,7 +45,7 @@ impl KeeperClient {
 
     pub async fn attach_session(&self, attach: Attach) -> Result<AttachStream, Fault> {
         let stream = self.begin(Op::AttachSession(attach)).await;
-        let stream = stream.map_err(|error| unreachable(&error))?;
+        let stream = stream.map_err(unreachable)?;
         let (reader, writer) = tokio::io::split(stream);
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
@@ -60,7 +58,7 @@ impl KeeperClient {
     /// workspace's processes.
     pub async fn watch_sessions(&self) -> Result<SessionNotices, Fault> {
         let stream = self.begin(Op::WatchSessions).await;
-        let (reader, mut writer) = tokio::io::split(stream.map_err(|error| unreachable(&error))?);
+        let (reader, mut writer) = tokio::io::split(stream.map_err(unreachable)?);
         let (sender, notices) = mpsc::channel(QUEUE);
         let (written, mut heard) = mpsc::channel::<u64>(QUEUE);
         tokio::spawn(async move {
@@ -112,7 +110,7 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
         let message = match read_frame(&mut reader).await {
             Ok((channel::STDOUT, payload)) => AttachOutput::Output(payload),
             Ok((_, payload)) => understand(&payload),
-            Err(error) => AttachOutput::Failed(unreachable(&error)),
+            Err(error) => AttachOutput::Failed(unreachable(error)),
         };
         let is_last = matches!(
             message,
@@ -132,9 +130,9 @@ fn understand(payload: &[u8]) -> AttachOutput {
             message,
             hint,
         })) => AttachOutput::Failed(told_fault(&code, message, hint)),
-        Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(&why)),
+        Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(why)),
         Ok(_) => AttachOutput::Failed(wrong_answer()),
-        Err(error) => AttachOutput::Failed(keeper_fault(&error.to_string())),
+        Err(error) => AttachOutput::Failed(unreachable(error)),
     }
 }
 

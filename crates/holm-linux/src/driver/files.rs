@@ -38,7 +38,7 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
 fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
-    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id}"));
+    let disk = |error: io::Error| disk_fault(error, format!("cannot make the files of {id}"));
     remove_tree(&dirs.dir).map_err(disk)?;
     make_directories(&dirs).map_err(disk)?;
     write_etc(&dirs, spec).map_err(disk)?;
@@ -69,10 +69,12 @@ fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Res
     if archive.exists() {
         unpack(&archive, &dirs.upper()).map_err(|error| {
             let hint = "name the files one by one with `--include`";
-            let message = format!("cannot lay out the included files: {error}");
+            let message = "cannot lay out the included files";
             match error.kind() {
-                io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, hint),
-                _ => disk_fault(&error, format!("cannot make the files of {}", spec.id)),
+                io::ErrorKind::InvalidData => {
+                    Fault::new(Code::Refused, message, hint).because(error)
+                }
+                _ => disk_fault(error, format!("cannot make the files of {}", spec.id)),
             }
         })?;
     }
@@ -86,7 +88,7 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
     if generation(&dirs)? == Some(spec.generation) {
         return Ok(());
     }
-    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id} anew"));
+    let disk = |error: io::Error| disk_fault(error, format!("cannot make the files of {id} anew"));
     for path in [dirs.upper(), dirs.work(), dirs.pins(), dirs.prepared()] {
         volume::set_aside(&dirs, &path).map_err(disk)?;
     }
@@ -124,10 +126,7 @@ pub fn generation(dirs: &WorkspaceDirs) -> Result<Option<u64>, Fault> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(disk_fault(
-                &error,
-                format!("cannot read {}", path.display()),
-            ));
+            return Err(disk_fault(error, format!("cannot read {}", path.display())));
         }
     };
     match text.trim() {
@@ -146,7 +145,7 @@ fn complete(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let fresh = dirs.complete().with_extension("new");
     let written = fs::write(&fresh, spec.generation.to_string())
         .and_then(|()| fs::rename(&fresh, dirs.complete()));
-    written.map_err(|error| disk_fault(&error, format!("cannot make the files of {}", spec.id)))
+    written.map_err(|error| disk_fault(error, format!("cannot make the files of {}", spec.id)))
 }
 
 /// Copies files that the user's settings name (`[home] copy`); missing ones are skipped.
@@ -265,7 +264,7 @@ mod tests {
             fs::write(dirs.complete(), text).unwrap();
             let fault = generation(&dirs).unwrap_err();
             assert_eq!(fault.code, Code::CorruptState, "{text}");
-            assert!(fault.message.contains(text), "{fault}");
+            assert!(fault.message().contains(text), "{fault}");
         }
         fs::remove_file(dirs.complete()).unwrap();
         fs::create_dir(dirs.complete()).unwrap();

@@ -49,7 +49,7 @@ pub async fn mounts(
                 let made = begun.and_then(|()| mount(&layout, &spec, &dirs, volume));
                 made.map_err(|error| {
                     let (name, id) = (&volume.name, &spec.id);
-                    disk_fault(&error, format!("cannot make the volume {name} of {id}"))
+                    disk_fault(error, format!("cannot make the volume {name} of {id}"))
                 })
             })
             .collect()
@@ -73,9 +73,10 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
         Ok(Answer::Failed { cause, .. }) => {
             return Err(Fault::new(
                 Code::StartFailed,
-                format!("workspace {id}: {cause}"),
+                format!("workspace {id}"),
                 format!("`holm restart {id}` begins with what is wanted"),
-            ));
+            )
+            .because(cause));
         }
         Ok(_) | Err(_) => {
             halt::halt(&driver.layout, &id).await?;

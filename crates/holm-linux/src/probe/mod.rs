@@ -92,7 +92,7 @@ fn git() -> Check {
             Check {
                 name: "git",
                 status: Status::Missing,
-                detail: fault.message,
+                detail: fault.message(),
                 fix: Some(fault.hint),
                 required: true,
             }

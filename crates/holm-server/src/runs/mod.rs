@@ -22,7 +22,7 @@ use holm_api::run::{
     RunState as WireState,
 };
 use holm_core::agents::TIMEOUT;
-use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
+use holm_core::{Cause, Code, Fault, RunId, TreePath, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord, RunState};
 use holm_engine::{Begun, NewFile, NewRun, Stopped};
 use jiff::Timestamp;
@@ -140,7 +140,7 @@ impl App {
         let state = of.state.as_deref();
         let state = state.map(|word| {
             let states = RunState::ALL.map(RunState::as_str).join(", ");
-            RunState::parse(word).ok_or_else(|| bad_request(&format!("`state` is one of {states}")))
+            RunState::parse(word).ok_or_else(|| bad_request(format!("`state` is one of {states}")))
         });
         let after = of.after.as_deref().map(|text| {
             let place = text.parse::<i64>();
@@ -148,7 +148,7 @@ impl App {
         });
         let limit = of.limit.unwrap_or(ORDINARY_PAGE);
         if !(1..=LONGEST_PAGE).contains(&limit) {
-            return Err(bad_request(&format!("`limit` is not 1 to {LONGEST_PAGE}")));
+            return Err(bad_request(format!("`limit` is not 1 to {LONGEST_PAGE}")));
         }
         let filter = RunFilter {
             workspace,
@@ -299,21 +299,15 @@ fn variables(create: &CreateRun) -> Result<Vec<Variable>, Failure> {
 }
 
 fn tree_path(text: &str) -> Result<TreePath, Failure> {
-    let wrong = |why: String| {
-        let message = format!(
-            "`{}` is not a context file's path: {why}",
-            text.escape_debug()
-        );
-        Failure(Fault::new(
-            Code::InvalidPath,
-            message,
-            "name it below the project's root, as in `docs/task.md`",
-        ))
+    let wrong = |cause: Cause| {
+        let message = format!("`{}` is not a context file's path", text.escape_debug());
+        let hint = "name it below the project's root, as in `docs/task.md`";
+        Failure(Fault::new(Code::InvalidPath, message, hint).because(cause))
     };
     match TreePath::parse(text.as_bytes()) {
-        Ok(path) if path.is_root() => Err(wrong("it is the root itself".to_owned())),
+        Ok(path) if path.is_root() => Err(wrong("it is the root itself".into())),
         Ok(path) => Ok(path),
-        Err(error) => Err(wrong(error.to_string())),
+        Err(error) => Err(wrong(error.into())),
     }
 }
 
@@ -415,11 +409,11 @@ impl<S: Send + Sync> FromRequestParts<S> for RunKey {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
         let Path((id, run)) =
-            path.map_err(|error: PathRejection| bad_request(&error.body_text()))?;
+            path.map_err(|error: PathRejection| bad_request(error.body_text()))?;
         let id = workspace_id(&id)?;
         let run = RunId::parse(&run).map_err(|error| {
             let hint = "`holm runs ls` lists the runs with their ids";
-            Failure(Fault::new(Code::RunNotFound, error.to_string(), hint))
+            Failure(Fault::of(Code::RunNotFound, error, hint))
         })?;
         Ok(Self(id, run))
     }

@@ -45,7 +45,7 @@ async fn attach(
     Parameters(attach): Parameters<Attach>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
-    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     let is_key = |key: &str| {
         (16..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
@@ -149,10 +149,10 @@ async fn feed(
                 }
                 Ok(AttachToServer::Take) => AttachInput::Control(AttachControl::Take),
                 Ok(AttachToServer::Redraw) => AttachInput::Control(AttachControl::Redraw),
-                Err(error) => return Err(bad_request(&error.to_string()).0),
+                Err(error) => return Err(bad_request(error).0),
             },
             Some((channel, _)) => {
-                return Err(bad_request(&format!("there is no channel {channel}")).0);
+                return Err(bad_request(format!("there is no channel {channel}")).0);
             }
             None => return Err(bad_request("a message is empty").0),
         };

@@ -117,7 +117,7 @@ async fn create(
         .start_session(&id, wanted.session, wanted.credentials, stopped);
     let (status, notes) = started.await.map_err(|fault| match wanted.how_to_add {
         // Its program is missing.
-        Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
+        Some(hint) if fault.message().contains(NOT_FOUND) => fault.with_hint(hint),
         _ => fault,
     })?;
     watch::begin(&app, &id);
@@ -203,7 +203,7 @@ async fn wait(
     let is_long = |pattern: &String| pattern.len() > LONGEST_PATTERN;
     if wait.pattern.as_ref().is_some_and(is_long) {
         let why = format!("`for` is longer than {LONGEST_PATTERN} bytes");
-        return Err(bad_request(&why));
+        return Err(bad_request(why));
     }
     let limit = wait.timeout_ms.unwrap_or(LONGEST_WAIT_MS);
     let ask = Ask::Wait {
@@ -254,10 +254,7 @@ impl App {
             Err(fault) if fault.code == Code::NotRunning => {
                 let known = self.engine.sessions(id).await?;
                 match known.iter().find(|status| status.id == session) {
-                    Some(_) => Err(Fault {
-                        code: Code::SessionEnded,
-                        ..fault
-                    }),
+                    Some(_) => Err(Fault::of(Code::SessionEnded, fault.clone(), fault.hint)),
                     None => Err(not_found(&session)),
                 }
             }
@@ -427,7 +424,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionKey {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((id, session)) = path.map_err(|error| bad_request(&error.body_text()))?;
+        let Path((id, session)) = path.map_err(|error| bad_request(error.body_text()))?;
         let id = workspace_id(&id)?;
         let session = SessionId::parse(&session).map_err(|_| not_found(&session))?;
         Ok(Self(id, session))

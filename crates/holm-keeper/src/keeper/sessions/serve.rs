@@ -23,7 +23,7 @@ pub fn answer(stream: &UnixStream, registry: &Arc<Registry>, ask: Ask) -> io::Re
     let told = told(stream, registry, sessions, ask);
     let told = told.unwrap_or_else(|fault| Told::Fault {
         code: fault.code.as_str().to_owned(),
-        message: fault.message,
+        message: fault.message(),
         hint: fault.hint,
     });
     say(stream, &Answer::Session(told))
@@ -76,9 +76,10 @@ fn compiled(pattern: &str) -> Result<regex::Regex, Fault> {
     built.map_err(|error| {
         Fault::new(
             Code::BadRequest,
-            format!("the pattern is no regular expression: {error}"),
+            "the pattern is no regular expression",
             "plain words are patterns, too; put `\\` before . * + ? ( ) [ ] { } | ^ $",
         )
+        .because(error)
     })
 }
 
@@ -97,7 +98,7 @@ pub fn attach(stream: UnixStream, registry: &Registry, attach: Attach) -> io::Re
     let refuse = |stream: &UnixStream, fault: Fault| {
         let told = Told::Fault {
             code: fault.code.as_str().to_owned(),
-            message: fault.message,
+            message: fault.message(),
             hint: fault.hint,
         };
         say(stream, &Answer::Session(told))
