@@ -55,6 +55,11 @@ impl KeeperClient {
         Self(Arc::new(connect))
     }
 
+    /// A connection without a request.
+    pub fn connect(&self) -> Connecting<'_> {
+        self.0.connect()
+    }
+
     pub async fn status(&self) -> Result<Status, Fault> {
         match self.ask(Op::Status).await? {
             Answer::Status(status) => Ok(*status),

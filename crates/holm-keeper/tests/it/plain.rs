@@ -1,9 +1,7 @@
 //! The protocol, against the driver without isolation in `tests/plain`.
 
-use crate::conformance::{self, SERVICE, Workspace};
-use holm_core::config::{OnAssign, Restart};
-use holm_core::spec::{Probe, Ready, Service};
-use holm_keeper::client::{Connect, Connecting, Stream};
+use crate::conformance::{self, Workspace};
+use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
 use holm_keeper::plan::{LaunchAnswer, Plan};
 use holm_keeper::wire::VERSION;
 use std::fs::{self, File};
@@ -11,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use tokio::net::TcpStream;
 
 /// The port of a keeper's bridge.
@@ -55,23 +52,6 @@ fn plan(place: &Path) -> Plan {
         helper: program(),
         audit: place.to_owned(),
         environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-        services: vec![Service {
-            name: SERVICE.to_owned(),
-            run: "echo it is up; exec sleep 1000".to_owned(),
-            ready: Some(Ready {
-                probe: Probe::Log {
-                    text: "it is up".to_owned(),
-                },
-                timeout_ms: 60_000,
-            }),
-            depends_on: Vec::new(),
-            restart: Restart::No,
-            on_assign: OnAssign::None,
-            build: None,
-            rebuild_when: Vec::new(),
-            env: Vec::new(),
-            port: None,
-        }],
         ..Plan::default()
     }
 }
@@ -99,11 +79,14 @@ fn start(plan: &Plan) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_processes_over_tcp_are_a_workspace() {
     let place = tempfile::tempdir().unwrap();
-    let plan = plan(place.path());
+    let plan = Plan {
+        services: vec![conformance::service()],
+        ..plan(place.path())
+    };
     let mut keeper = start(&plan);
     let port = fs::read_to_string(place.path().join("port")).unwrap();
     conformance::all(&Workspace {
-        connect: Arc::new(Tcp(port.parse().unwrap())),
+        client: KeeperClient::new(Tcp(port.parse().unwrap())),
         root: plan.root.clone(),
         helper: plan.helper.to_str().unwrap().to_owned(),
     })
