@@ -27,7 +27,8 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
         return Ok(());
     }
     let (layout, made) = (Arc::clone(&driver.layout), Arc::clone(&spec));
-    try_blocking(move || make_places(&layout, &made)).await?;
+    let work = move || make_places(&layout, &made);
+    driver.builds.uninterrupted(&spec.id, work).await?;
     if let Some(origin) = &spec.origin {
         snapshot::copy_origin(driver, &spec, origin).await?;
     }
@@ -105,7 +106,7 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
                 from: dirs.snapshots().join(key).join("upper"),
                 to: dirs.upper(),
             };
-            snapshot::copy_still(driver, Some(&id), vec![pair]).await?;
+            snapshot::copy_still(driver, &spec, Some(&id), vec![pair]).await?;
         }
         None => {
             fs::create_dir_all(dirs.upper()).map_err(disk)?;
@@ -243,7 +244,10 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_core::WorkspaceId;
+    use holm_core::{ProjectId, WorkspaceId};
+    use holm_engine::conformance;
+    use holm_engine::driver::Driver;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     /// Files of another generation are moved away, so the value must never be guessed.
     #[test]
@@ -269,5 +273,46 @@ mod tests {
         fs::remove_file(dirs.complete()).unwrap();
         fs::create_dir(dirs.complete()).unwrap();
         assert!(generation(&dirs).is_err());
+    }
+
+    /// A cancelled creation drops the future, but not the thread that makes the files: here it waits for the
+    /// included files, which come by a pipe.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn undo_waits_for_the_thread_that_makes_the_files() {
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout {
+            data_dir: place.path().join("data"),
+            run_dir: place.path().join("run"),
+        };
+        let pipe = place.path().join("include.tar");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (id, project) = (WorkspaceId::random(), ProjectId::random());
+        let dirs = layout.workspace(&id);
+        let mut spec = conformance::spec(&id, &project, &"0".repeat(40));
+        spec.brought.include_tar = Some(pipe.clone());
+        let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new()))).unwrap();
+        let driver = Arc::new(driver);
+
+        let (maker, made) = (Arc::clone(&driver), Arc::new(spec.clone()));
+        let making = tokio::spawn(async move { make(&maker, made).await });
+        // The thread writes this file last before it opens the pipe.
+        while !dirs.guest().join("id").exists() {
+            tokio::task::yield_now().await;
+        }
+        making.abort();
+        assert!(making.await.unwrap_err().is_cancelled());
+        let (undoer, undone) = (Arc::clone(&driver), spec.clone());
+        let undoing = tokio::spawn(async move { undoer.undo(&undone).await });
+        // Meanwhile other workspaces are undone, which takes as long.
+        for _ in 0..20 {
+            let other = conformance::spec(&WorkspaceId::random(), &project, &spec.id);
+            driver.undo(&other).await.unwrap();
+        }
+        let has_waited = dirs.dir.exists() && !undoing.is_finished();
+        // The thread reads the end of the pipe, and goes on.
+        drop(fs::OpenOptions::new().write(true).open(pipe).unwrap());
+        assert!(has_waited);
+        undoing.await.unwrap().unwrap();
+        assert!(!dirs.dir.exists());
     }
 }

@@ -51,7 +51,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
         |volume| volume::own(&dirs, volume),
         to,
     ));
-    if let Err(fault) = copy(driver, &id, pairs).await {
+    if let Err(fault) = copy(driver, spec, &id, pairs).await {
         // Perhaps the disk is full; the next start deletes what is left.
         let _ = try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(error, what)))
             .await;
@@ -101,8 +101,8 @@ pub async fn copy_origin(
     }));
     match origin.snapshot {
         // A snapshot never changes, so it needs no stop.
-        Some(_) => copy_still(driver, None, pairs).await,
-        None => copy(driver, &source, pairs).await,
+        Some(_) => copy_still(driver, spec, None, pairs).await,
+        None => copy(driver, spec, &source, pairs).await,
     }
 }
 
@@ -173,13 +173,18 @@ fn volume_pairs(
     pairs.filter(|pair| pair.from.is_dir()).collect()
 }
 
-/// Copies a workspace's files as of one instant.
-async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Result<(), Fault> {
+/// Copies the files of workspace `id` as of one instant, for the workspace of `spec`.
+async fn copy(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    id: &WorkspaceId,
+    pairs: Vec<Pair>,
+) -> Result<(), Fault> {
     let dirs = driver.layout.workspace(id);
     let what = || format!("cannot copy workspace {id}");
     let keeper = observe::keeper_pid(&dirs).map_err(|error| disk_fault(error, what()))?;
     if keeper.is_none() {
-        return copy_still(driver, Some(id), pairs).await;
+        return copy_still(driver, spec, Some(id), pairs).await;
     }
     match client(&dirs)
         .ask_within(Op::Copy(pairs), COPIED_WITHIN)
@@ -194,19 +199,20 @@ async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Resul
     }
 }
 
-/// Copies files that no process writes. A workspace's lock is held meanwhile, so that nothing
-/// starts.
+/// Copies files that no process writes, for the workspace of `spec`. The lock of workspace `id` is held
+/// meanwhile, so that nothing starts.
 pub async fn copy_still(
     driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
     id: Option<&WorkspaceId>,
     pairs: Vec<Pair>,
 ) -> Result<(), Fault> {
     let (layout, program, id) = (driver.layout.clone(), driver.program.clone(), id.cloned());
-    try_blocking(move || {
+    let work = move || {
         let what = "cannot copy a workspace's files".to_owned();
         let held = id.map(|id| halt::hold(&layout, &id)).transpose();
         let _held = held.map_err(|error| disk_fault(error, what.clone()))?;
         copier::run(&program, &pairs).map_err(|error| disk_fault(error, what))
-    })
-    .await
+    };
+    driver.builds.uninterrupted(&spec.id, work).await
 }

@@ -15,7 +15,6 @@ use crate::copier;
 use holm_core::config::Policy;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::spec::{Volume, WorkspaceSpec};
-use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::files::remove::empty_tree;
 use holm_keeper::wire::{Answer, Below, Mounted, Op, Pair, Renewal, VolumeMount};
@@ -40,8 +39,8 @@ pub async fn mounts(
         return Ok(Vec::new());
     }
     let (layout, program) = (Arc::clone(&driver.layout), driver.program.clone());
-    let (spec, dirs) = (spec.clone(), dirs.clone());
-    try_blocking(move || {
+    let (id, spec, dirs) = (spec.id.clone(), spec.clone(), dirs.clone());
+    let work = move || {
         let volumes = spec.volumes.iter();
         volumes
             .map(|volume| {
@@ -53,8 +52,8 @@ pub async fn mounts(
                 })
             })
             .collect()
-    })
-    .await
+    };
+    driver.builds.uninterrupted(&id, work).await
 }
 
 /// Mounts reset volumes into a running workspace. If that is impossible, the workspace is
