@@ -23,7 +23,7 @@ impl From<&Fault> for ErrorBody {
         Self {
             error: ErrorDetail {
                 code: fault.code.as_str().to_owned(),
-                message: fault.message.clone(),
+                message: fault.message(),
                 hint: fault.hint.clone(),
             },
         }

@@ -151,11 +151,12 @@ fn hand_over(directory: &Path, account: &Account) -> Result<(), Fault> {
         Fault::new(
             Code::ReadOnly,
             format!(
-                "cannot make {} a directory of the user `holm`: {error}",
+                "cannot make {} a directory of the user `holm`",
                 directory.display()
             ),
             "set HOLM_HOME to a directory that the user `holm` can write",
         )
+        .because(error)
     };
     if !directory.exists() {
         let mut builder = std::fs::DirBuilder::new();

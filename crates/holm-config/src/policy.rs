@@ -62,7 +62,7 @@ impl PolicyFile {
         };
         let mut text = String::new();
         let limited = file.take(LONGEST + 1).read_to_string(&mut text);
-        limited.map_err(|error| self.unusable(&format!("it cannot be read: {error}")))?;
+        limited.map_err(|error| self.unusable("it cannot be read").because(error))?;
         let policy = parse(&text, &self.path.display().to_string());
         policy.map(Some).map_err(|errors| self.invalid(&errors))
     }
@@ -90,7 +90,7 @@ impl PolicyFile {
         let (detail, fix) = match self.load() {
             Ok(None) => (format!("there is none ({path})"), None),
             Ok(Some(_)) => (format!("{path} is in force"), None),
-            Err(fault) => (fault.message, Some(fault.hint)),
+            Err(fault) => (fault.message(), Some(fault.hint)),
         };
         Check::required("policy", detail, fix)
     }
@@ -101,9 +101,9 @@ impl PolicyFile {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(self.unusable("it is a link")),
-            Err(error) => return Err(self.unusable(&format!("it cannot be opened: {error}"))),
+            Err(error) => return Err(self.unusable("it cannot be opened").because(error)),
         };
-        let unknown = |error: Errno| self.unusable(&format!("it cannot be looked at: {error}"));
+        let unknown = |error: Errno| self.unusable("it cannot be looked at").because(error);
         let found = fstat(&file).map_err(unknown)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
             return Err(self.unusable("it is not an ordinary file"));

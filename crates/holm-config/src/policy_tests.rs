@@ -96,9 +96,9 @@ fn unusable(file: &PolicyFile, why: &str) {
     let fault = file.load().unwrap_err();
     assert_eq!(fault.code, Code::InvalidPolicy);
     assert_eq!(fault.code.kind().exit_code(), 4);
-    assert!(fault.message.contains(why), "{fault}");
+    assert!(fault.message().contains(why), "{fault}");
     let path = file.path.display().to_string();
-    assert!(fault.message.contains(&path), "{fault}");
+    assert!(fault.message().contains(&path), "{fault}");
     assert_eq!(file.check().status, Status::Missing);
 }
 

@@ -128,12 +128,12 @@ fn every_error_is_reported_at_once_with_its_place() {
         "holm.toml:6:7: ",
         "holm.toml:7:2: ",
     ] {
-        assert!(fault.message.contains(place), "{}", fault.message);
+        assert!(fault.message().contains(place), "{}", fault.message());
     }
     assert!(
-        fault.message.contains("  2 | nam = \"shop\"\n    | ^^^"),
+        fault.message().contains("  2 | nam = \"shop\"\n    | ^^^"),
         "{}",
-        fault.message
+        fault.message()
     );
     assert!(fault.hint.contains("holm schema"));
 }

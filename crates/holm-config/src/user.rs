@@ -43,12 +43,12 @@ pub fn load(path: &Path, home: &Path) -> Result<UserConfig, Fault> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(defaults(home)),
         Err(error) => {
-            let message = format!("cannot read the settings in {}: {error}", path.display());
+            let message = format!("cannot read the settings in {}", path.display());
             let hint = format!(
                 "make the file readable, or move it away: `ls -ld {}`",
                 path.display()
             );
-            return Err(Fault::new(Code::InvalidConfig, message, hint));
+            return Err(Fault::new(Code::InvalidConfig, message, hint).because(error));
         }
     };
     let text = String::from_utf8(bytes).map_err(|_| {

@@ -132,5 +132,9 @@ fn only_a_missing_file_is_the_defaults() {
     std::fs::create_dir(&path).unwrap();
     let fault = load(&path, home).unwrap_err();
     assert_eq!(fault.code, Code::InvalidConfig);
-    assert!(fault.message.contains("config.toml"), "{}", fault.message);
+    assert!(
+        fault.message().contains("config.toml"),
+        "{}",
+        fault.message()
+    );
 }

@@ -340,8 +340,8 @@ mod tests {
             ..Agents::default()
         };
         let fault = agents.call(Some("bare")).unwrap_err();
-        assert!(fault.message.contains("claude, codex, gemini"), "{fault}");
-        assert!(fault.message.contains("own"), "{fault}");
+        assert!(fault.message().contains("claude, codex, gemini"), "{fault}");
+        assert!(fault.message().contains("own"), "{fault}");
         assert!(fault.hint.contains("[agents.bare]"), "{}", fault.hint);
         let claude = agents.call(Some("claude")).unwrap();
         let how = claude.how_to_add();

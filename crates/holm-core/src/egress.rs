@@ -58,7 +58,7 @@ pub enum Ports {
 /// Why a stored policy is not valid. Nothing is allowed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
-    #[error("`{}` in egress.allow: {cause}", .entry.escape_debug())]
+    #[error("`{}` in egress.allow", .entry.escape_debug())]
     Entry {
         entry: String,
         #[source]

@@ -1,7 +1,9 @@
 //! Every error that a user can see: its stable code, its kind, and the kind's exit code and HTTP
 //! status. CLI, HTTP and MCP all use this table.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 /// The kind of failure, which decides the exit code and the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +28,36 @@ pub enum Kind {
     Upstream,
 }
 
-/// An error as users see it: a stable code, what failed on what, and the next command to type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error as users see it: a stable code, what failed on what, its cause, and the next command to
+/// type.
+#[derive(Clone, Debug)]
 pub struct Fault {
     pub code: Code,
-    pub message: String,
+    what: String,
     pub hint: String,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// The cause of an error: another error, or its text when that came from another process.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// The text of an error and of its causes, for logs and records. An error prints only its own part
+/// and has its cause as `source`; a [`Fault`] prints the whole chain.
+pub fn with_causes(error: &dyn Error) -> String {
+    chain(error.to_string(), error.source())
+}
+
+fn chain(mut text: String, mut source: Option<&(dyn Error + 'static)>) -> String {
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors of other crates repeat their cause in their own text.
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source().filter(|_| !cause.is::<Fault>());
+    }
+    text
 }
 
 macro_rules! codes {
@@ -195,26 +221,65 @@ impl fmt::Display for Code {
 // === impl Fault ===
 
 impl Fault {
-    pub fn new(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// `what` says what failed and on what, without the cause.
+    pub fn new(code: Code, what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             code,
-            message: message.into(),
+            what: what.into(),
             hint: hint.into(),
+            source: None,
         }
+    }
+
+    /// An error whose own text says what failed.
+    pub fn of(code: Code, error: impl Into<Cause>, hint: impl Into<String>) -> Self {
+        let error = error.into();
+        Self::new(code, error.to_string(), hint).because(error)
+    }
+
+    pub fn because(mut self, cause: impl Into<Cause>) -> Self {
+        self.source = Some(Arc::from(cause.into()));
+        self
+    }
+
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// The message that users see: what failed and why.
+    pub fn message(&self) -> String {
+        self.to_string()
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&chain(self.what.clone(), self.source()))
     }
 }
 
-impl std::error::Error for Fault {}
+impl Error for Fault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|cause| cause as _)
+    }
+}
+
+/// Causes count by their text.
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        (self.code, self.message(), &self.hint) == (other.code, other.message(), &other.hint)
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot use the disk")]
+    struct Disk(#[source] io::Error);
 
     #[test]
     fn codes_are_unique_words_and_can_be_read_back() {
@@ -227,5 +292,49 @@ mod tests {
             );
             assert!(!code.doc().is_empty());
         }
+    }
+
+    #[test]
+    fn a_cause_is_kept_and_shown_once() {
+        let disk = || Disk(io::Error::from_raw_os_error(28));
+        let full = disk().0.to_string();
+        let fault = Fault::new(Code::DiskFull, "cannot write a.txt", "make room").because(disk());
+        let copy = fault.clone();
+        drop(fault);
+        assert_eq!(
+            copy.message(),
+            format!("cannot write a.txt: cannot use the disk: {full}")
+        );
+        let cause = copy.source().and_then(Error::source).unwrap();
+        let cause = cause.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(cause.kind(), io::ErrorKind::StorageFull);
+
+        let same = Fault::of(Code::DiskFull, disk(), "make room");
+        assert_eq!(same.message(), format!("cannot use the disk: {full}"));
+        assert!(same.source().is_some_and(|cause| cause.is::<Disk>()));
+        assert_ne!(same, copy);
+        let told = Fault::new(copy.code, copy.message(), &*copy.hint);
+        assert_eq!(told, copy);
+    }
+
+    #[test]
+    fn a_fault_inside_another_is_shown_once() {
+        let disk = Disk(io::Error::other("it is gone"));
+        let inner = Fault::new(Code::Internal, "cannot read a.txt", "").because(disk);
+        let outer = Fault::new(Code::StartFailed, "cannot start", "").because(inner);
+        assert_eq!(
+            outer.message(),
+            "cannot start: cannot read a.txt: cannot use the disk: it is gone"
+        );
+        let disk = outer.source().and_then(Error::source);
+        assert!(disk.is_some_and(|cause| cause.is::<Disk>()));
+    }
+
+    #[test]
+    fn a_cause_that_an_error_repeats_is_shown_once() {
+        let cause = io::Error::from_raw_os_error(2);
+        let text = format!("cannot read a.txt: {cause}");
+        let fault = Fault::new(Code::Internal, text.clone(), "").because(cause);
+        assert_eq!(fault.message(), text);
     }
 }

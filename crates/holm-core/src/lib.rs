@@ -68,7 +68,7 @@ pub mod trash;
 pub mod tree_path;
 pub mod trust;
 
-pub use fault::{Code, Fault, Kind};
+pub use fault::{Cause, Code, Fault, Kind};
 pub use id::{ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
 pub use label::{Label, ProjectName};
 pub use reference::WorkspaceRef;

@@ -205,14 +205,14 @@ mod tests {
             .resolve(&Here::default(), &all)
             .unwrap_err();
         assert!(
-            both.message.contains("waaaaaaaaaaaa (shop/api-1)"),
+            both.message().contains("waaaaaaaaaaaa (shop/api-1)"),
             "{}",
-            both.message
+            both.message()
         );
         assert!(
-            both.message.contains("waaaaaaaaaaab (blog/api-1)"),
+            both.message().contains("waaaaaaaaaaab (blog/api-1)"),
             "{}",
-            both.message
+            both.message()
         );
     }
 }

@@ -12,11 +12,12 @@ pub fn parse(text: &str) -> Result<String, Fault> {
         Fault::new(
             Code::InvalidSecret,
             format!(
-                "`{}` cannot be the name of a secret: {error}",
+                "`{}` cannot be the name of a secret",
                 text.escape_debug().take(MOST_SHOWN).collect::<String>()
             ),
             "a name is that of a variable, such as STRIPE_KEY",
         )
+        .because(error)
     })?;
     Ok(name.to_string())
 }

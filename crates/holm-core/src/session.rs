@@ -44,14 +44,12 @@ impl SessionName {
         });
         match label {
             Ok(label) => Ok(Self(label.as_str().to_owned())),
-            Err(why) => Err(Fault::new(
+            Err(error) => Err(Fault::new(
                 Code::InvalidLabel,
-                format!(
-                    "`{}` cannot be a session's name: {why}",
-                    text.escape_debug()
-                ),
+                format!("`{}` cannot be a session's name", text.escape_debug()),
                 "a name is 1 to 40 of a-z, 0-9 and -, for example `review`",
-            )),
+            )
+            .because(error)),
         }
     }
 

@@ -50,9 +50,10 @@ fn declared(spec: &WorkspaceSpec) -> Declared {
 fn unknown(fault: Fault) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("cannot tell what the machine has: {}", fault.message),
+        "cannot tell what the machine has",
         "`holm up --force` does not ask",
     )
+    .because(fault)
 }
 
 fn refusal(why: Overcommitted) -> Fault {

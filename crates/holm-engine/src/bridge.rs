@@ -58,8 +58,9 @@ pub(crate) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, 
     result.map_err(|error| {
         Fault::new(
             Code::Internal,
-            format!("a task of holm ended early: {error}"),
+            "a task of holm ended early",
             "see the daemon's log, then try again",
         )
+        .because(error)
     })
 }

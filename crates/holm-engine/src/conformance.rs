@@ -92,6 +92,18 @@ pub async fn check(driver: Arc<dyn Driver>, spec: WorkspaceSpec) {
     suite.deletes().await;
 }
 
+/// Makes the workspace and starts it, for tests of what runs in it.
+pub async fn start(driver: &dyn Driver, spec: &Arc<WorkspaceSpec>) {
+    for action in MAKING {
+        let journaled = Journaled {
+            action,
+            spec: Arc::clone(spec),
+        };
+        let applied = driver.apply(journaled, Progress::default()).await;
+        done(action.as_str(), applied);
+    }
+}
+
 // === impl Suite ===
 
 impl Suite {

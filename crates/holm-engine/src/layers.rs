@@ -161,8 +161,8 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         Needed::Seed(..) => "seed",
     };
     let label = Label::parse(&format!("{word}-{id}")).map_err(|error| {
-        let message = format!("cannot name the workspace of a {word}: {error}");
-        Fault::new(Code::Internal, message, "report this")
+        let message = format!("cannot name the workspace of a {word}");
+        Fault::new(Code::Internal, message, "report this").because(error)
     })?;
     let asked = &record.spec;
     let (purpose, setup, volumes) = match needed {

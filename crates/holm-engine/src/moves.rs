@@ -526,10 +526,9 @@ fn patterns(spec: &WorkspaceSpec, texts: &[String]) -> Result<Vec<Pattern>, Faul
         Pattern::parse(text).map_err(|error| {
             let shown = text.escape_debug();
             let id = &spec.id;
-            let message =
-                format!("the stored pattern `{shown}` of {id} is not understood: {error}");
+            let message = format!("the stored pattern `{shown}` of {id} is not understood");
             let hint = format!("use the holm that made it, or remove it: `holm rm {id}`");
-            Fault::new(Code::CorruptState, message, hint)
+            Fault::new(Code::CorruptState, message, hint).because(error)
         })
     });
     patterns.collect()

@@ -49,10 +49,10 @@ impl Engine {
             if view.state == State::Running {
                 let keeper = inner.driver(&spec)?.keeper(&id);
                 let set = keeper.set_egress(&spec.network.egress).await;
-                set.map_err(|fault| not_in_force("egress", &id, &fault))?;
+                set.map_err(|fault| not_in_force("egress", &id, fault))?;
                 if spec.services != before.services {
                     let set = keeper.set_services(&spec.services).await;
-                    set.map_err(|fault| not_in_force("services", &id, &fault))?;
+                    set.map_err(|fault| not_in_force("services", &id, fault))?;
                 }
             }
             Ok(view)
@@ -61,13 +61,11 @@ impl Engine {
     }
 }
 
-fn not_in_force(what: &str, id: &WorkspaceId, fault: &Fault) -> Fault {
+fn not_in_force(what: &str, id: &WorkspaceId, fault: Fault) -> Fault {
     Fault::new(
         Code::StartFailed,
-        format!(
-            "the new [{what}] is stored but not in force: {}",
-            fault.message
-        ),
+        format!("the new [{what}] is stored but not in force"),
         format!("`holm restart {id}` puts it in force"),
     )
+    .because(fault)
 }

@@ -12,12 +12,11 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::trust::Ask;
 use holm_core::{
-    Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
+    Cause, Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -440,8 +439,6 @@ pub trait Store: Send + Sync + 'static {
     fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError>;
 }
 
-type Cause = Box<dyn Error + Send + Sync>;
-
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the label `{label}` is taken by {holder}")]
@@ -532,17 +529,6 @@ impl From<StoreError> for Fault {
                 "see the daemon's log; `holm daemon status` says where its data is".to_owned(),
             ),
         };
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            // Some errors repeat their cause in their own text.
-            if !message.ends_with(&text) {
-                message.push_str(": ");
-                message.push_str(&text);
-            }
-            cause = inner.source();
-        }
-        Fault::new(code, message, hint)
+        Fault::of(code, error, hint)
     }
 }

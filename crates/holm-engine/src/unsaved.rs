@@ -164,7 +164,7 @@ fn unknown(what: &str) -> Fault {
 impl Unsaved {
     pub(crate) fn unexamined(fault: Fault) -> Self {
         Self {
-            unexamined: Some(fault.message),
+            unexamined: Some(fault.message()),
             ..Self::default()
         }
     }

@@ -205,7 +205,7 @@ impl Inner {
             // A workspace that cannot be observed counts as failed.
             Err(fault) => {
                 let services = service::all(declared, Vec::new(), State::Failed);
-                (State::Failed, Some(fault.message), None, services)
+                (State::Failed, Some(fault.message()), None, services)
             }
         };
         let note = self.uses.idle_note(&record.id, state);

@@ -242,14 +242,8 @@ fn is_for_want_of_room(detail: &str) -> bool {
 
 impl From<GitError> for Fault {
     fn from(error: GitError) -> Fault {
-        let mut message = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(source) = cause {
-            message.push_str(": ");
-            message.push_str(&source.to_string());
-            cause = source.source();
-        }
-        Fault::new(error.code(), message, error.hint())
+        let (code, hint) = (error.code(), error.hint());
+        Fault::of(code, error, hint)
     }
 }
 

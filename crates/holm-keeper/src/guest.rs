@@ -40,12 +40,13 @@ pub fn here() -> Result<serde_json::Value, Fault> {
         ));
     }
     ask().map_err(|error| {
-        let message = format!("the workspace's keeper does not answer: {error}");
+        let message = "the workspace's keeper does not answer";
         Fault::new(
             Code::DaemonUnreachable,
             message,
             "try again; outside, `holm show` tells more",
         )
+        .because(error)
     })
 }
 

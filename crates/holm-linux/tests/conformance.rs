@@ -1,11 +1,15 @@
-//! The suite that every driver passes, for workspaces of the kernel. A program of its own, because
+//! The suites that every driver and every keeper pass, for workspaces of the kernel. A program of its own, because
 //! keepers run the program that their driver runs in.
 
 #![allow(clippy::unwrap_used)] // Its own `main` keeps clippy from seeing that this is a test.
 
+#[path = "../../holm-keeper/tests/it/conformance.rs"]
+mod running;
+
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{ProjectId, WorkspaceId};
 use holm_engine::conformance;
+use holm_engine::driver::Driver;
 use holm_linux::{Layout, LinuxDriver};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -13,7 +17,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-const NAME: &str = "linux_does_what_every_driver_has_to";
+const DRIVER: &str = "linux_does_what_every_driver_has_to";
+const KEEPER: &str = "workspaces_of_linux_do_what_every_running_workspace_has_to";
 const TESTER: &str = "holm-tester";
 /// Where the suite works; set for the process of the ordinary user.
 const PLACE: &str = "HOLM_TEST_CONFORMANCE";
@@ -24,22 +29,29 @@ fn main() {
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
     if has("--list") {
         if !has("--ignored") {
-            println!("{NAME}: test");
+            println!("{DRIVER}: test\n{KEEPER}: test");
         }
         return;
     }
+    // Without a name, all run.
+    let [driver, keeper] = [DRIVER, KEEPER].map(has);
+    if !driver && !keeper {
+        return [DRIVER, KEEPER].into_iter().for_each(run_alone);
+    }
+    let test = if driver { DRIVER } else { KEEPER };
     match std::env::var_os(PLACE) {
-        Some(place) => run(Path::new(&place)),
-        None => run_as_ordinary_user(),
+        Some(place) => run(Path::new(&place), test),
+        None => run_alone(test),
     }
 }
 
 /// holm never runs as root. A copy of this program is where the ordinary user can read it.
-fn run_as_ordinary_user() {
+fn run_alone(test: &str) {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("conformance");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut command = Command::new(&program);
+    command.arg(test);
     command.env(PLACE, place.path()).env("HOME", place.path());
     if rustix::process::geteuid().is_root() {
         let known = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -57,7 +69,7 @@ fn run_as_ordinary_user() {
     assert!(status.success(), "{status}");
 }
 
-fn run(place: &Path) {
+fn run(place: &Path, test: &str) {
     let layout = Layout {
         data_dir: place.join("data"),
         run_dir: place.join("run"),
@@ -71,7 +83,23 @@ fn run(place: &Path) {
     };
     let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new()))).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(conformance::check(Arc::new(driver), spec));
+    if test == DRIVER {
+        return runtime.block_on(conformance::check(Arc::new(driver), spec));
+    }
+    let spec = Arc::new(WorkspaceSpec {
+        services: vec![running::service()],
+        ..spec
+    });
+    runtime.block_on(async {
+        conformance::start(&driver, &spec).await;
+        running::all(&running::Workspace {
+            client: driver.keeper(&id),
+            root: spec.root.clone(),
+            helper: holm_keeper::guest::PROGRAM.to_owned(),
+        })
+        .await;
+        driver.undo(&spec).await.unwrap();
+    });
 }
 
 /// A bare repository with one commit, and the id of that.

@@ -86,7 +86,7 @@ pub enum VaultError {
     Locked,
     #[error("the key that the secrets are sealed with is not there")]
     KeyMissing,
-    #[error("the key of the secrets is in your keyring: {0}")]
+    #[error("the key of the secrets is in your keyring")]
     Keyring(#[source] KeyringError),
     #[error("the file of the secrets is damaged")]
     Damaged,

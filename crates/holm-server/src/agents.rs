@@ -45,8 +45,8 @@ impl App {
         let (mut project, mut approved) = (BTreeMap::new(), Vec::new());
         for agent in &spec.agents {
             let name = Name::parse(&agent.name).map_err(|error| {
-                let message = format!("a stored workspace is damaged: {error}");
-                Fault::new(Code::CorruptState, message, "holm doctor")
+                let message = "a stored workspace is damaged";
+                Fault::new(Code::CorruptState, message, "holm doctor").because(error)
             })?;
             if agent.approved {
                 approved.push(name.clone());

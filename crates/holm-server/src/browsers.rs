@@ -137,8 +137,8 @@ impl Browsers {
             return Ok(endpoint.port);
         }
         let listener = listen(remembered).map_err(|error| {
-            let message = format!("cannot listen for the browser of {id}: {error}");
-            Fault::new(Code::Internal, message, "try again in a moment")
+            let message = format!("cannot listen for the browser of {id}");
+            Fault::new(Code::Internal, message, "try again in a moment").because(error)
         })?;
         let (listener, port) = listener;
         let traffic = inward.traffic().clone();

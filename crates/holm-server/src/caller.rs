@@ -152,7 +152,7 @@ pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
     let mut places = places.into_iter().flatten();
     let names_a_place = places.any(|place| {
         let place = place.display().to_string();
-        fault.message.contains(&place) || fault.hint.contains(&place)
+        fault.message().contains(&place) || fault.hint.contains(&place)
     });
     if inner || names_a_place {
         let message = "it did not work, for a reason that is outside of this workspace";
@@ -160,7 +160,7 @@ pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
     }
     Fault::new(
         fault.code,
-        without_others(&fault.message, own),
+        without_others(&fault.message(), own),
         without_others(&fault.hint, own),
     )
 }
@@ -204,8 +204,8 @@ mod tests {
             let fault = Fault::new(code, message, format!("see {other}"));
             let told = discreet(&paths(), &own, &fault);
             assert_eq!(told.code, code);
-            assert!(told.message.contains(expect), "{told:?}");
-            let all = format!("{}{}", told.message, told.hint);
+            assert!(told.message().contains(expect), "{told:?}");
+            let all = format!("{}{}", told.message(), told.hint);
             for secret in [other.as_str(), "/d/holm", "/r/holm", "/c/holm"] {
                 assert!(!all.contains(secret), "{told:?}");
             }

@@ -204,9 +204,10 @@ fn root(create: &CreateWorkspace, judged: &Judged) -> Result<PathBuf, Failure> {
         let shown = create.default_root.escape_debug();
         Fault::new(
             Code::InvalidConfig,
-            format!("the code cannot be at `{shown}` inside: {error}"),
+            format!("the code cannot be at `{shown}` inside"),
             "say where it should be: `root = \"/home/me/src/shop\"` in [project] of holm.toml",
         )
+        .because(error)
     })?;
     Ok(root.as_path().to_owned())
 }
@@ -300,7 +301,7 @@ fn absolute(what: &str, text: &str) -> Result<PathBuf, Failure> {
     if path.is_absolute() && !text.contains('\0') {
         Ok(path)
     } else {
-        Err(bad_request(&format!("`{what}` is not an absolute path")))
+        Err(bad_request(format!("`{what}` is not an absolute path")))
     }
 }
 

@@ -271,7 +271,7 @@ async fn existing(
     workspace.notes.extend(app.shortage().await?);
     if let Some((values, who)) = given {
         let fault = app.give_again(&id, values, who).await;
-        workspace.notes.extend(fault.map(|fault| fault.message));
+        workspace.notes.extend(fault.map(|fault| fault.message()));
     }
     Ok(workspace)
 }

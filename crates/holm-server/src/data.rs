@@ -89,11 +89,9 @@ fn name(text: &str) -> Result<Label, Fault> {
     Label::parse(text).map_err(|error| {
         Fault::new(
             Code::InvalidLabel,
-            format!(
-                "`{}` cannot be the name of a snapshot: {error}",
-                text.escape_debug()
-            ),
+            format!("`{}` cannot be the name of a snapshot", text.escape_debug()),
             "a name is 1 to 40 of a-z, 0-9 and -, such as `before-upgrade`",
         )
+        .because(error)
     })
 }

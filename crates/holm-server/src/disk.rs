@@ -93,7 +93,7 @@ impl App {
     pub fn room(&self) -> Result<Room, Fault> {
         let directory = &self.paths.data_dir;
         let found = rustix::fs::statvfs(directory)
-            .map_err(|error| unusable("look at the disk of", directory, &error.into()))?;
+            .map_err(|error| unusable("look at the disk of", directory, error.into()))?;
         Ok(Room {
             free: found.f_bavail * found.f_frsize,
             size: found.f_blocks * found.f_frsize,

@@ -65,7 +65,7 @@ impl Door {
     /// Binds the requested port, or the one that this daemon had, or the next free one.
     pub fn open(paths: &Paths, home: &Path) -> Result<Self, Fault> {
         if let Some(port) = asked_for(paths, home) {
-            let bound = bind(port).map_err(|error| taken(port, &error))?;
+            let bound = bind(port).map_err(|error| taken(port, error))?;
             return Ok(Self { bound, port });
         }
         let file = paths.data_dir.join("front-door");
@@ -77,18 +77,18 @@ impl Door {
             };
             if remembered != Some(port) {
                 replace(&file, format!("{port}\n").as_bytes())
-                    .map_err(|error| unusable("write", &file, &error))?;
+                    .map_err(|error| unusable("write", &file, error))?;
             }
             return Ok(Self { bound, port });
         }
         let error = io::Error::from(ErrorKind::AddrInUse);
-        let Fault { code, message, .. } = taken(USUAL, &error);
         let message = format!(
-            "{message}, and all others up to {} are taken too",
+            "{}, and all others up to {} are taken too",
+            taken(USUAL, error),
             BEYOND.end()
         );
         let hint = "name a port that is free: `export HOLM_PORT=8070`";
-        Err(Fault::new(code, message, hint))
+        Err(Fault::new(Code::PortTaken, message, hint))
     }
 
     pub fn port(&self) -> u16 {
@@ -140,11 +140,11 @@ fn asked_for(paths: &Paths, home: &Path) -> Option<u16> {
     }
 }
 
-fn taken(port: u16, error: &io::Error) -> Fault {
+fn taken(port: u16, error: io::Error) -> Fault {
     if error.kind() != ErrorKind::AddrInUse {
-        let message = format!("the front door cannot have port {port}: {error}");
+        let message = format!("the front door cannot have port {port}");
         let hint = "name another one: `export HOLM_PORT=8070`, or port in [daemon] of config.toml";
-        return Fault::new(Code::PortTaken, message, hint);
+        return Fault::new(Code::PortTaken, message, hint).because(error);
     }
     let message = format!(
         "port {port}, which the front door should have, is held by {}",

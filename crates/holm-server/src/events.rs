@@ -95,7 +95,7 @@ async fn events(
     let upgrade = match upgrade {
         Ok(upgrade) => Some(upgrade),
         Err(error) if headers.contains_key(header::UPGRADE) => {
-            return Err(bad_request(&error.body_text()));
+            return Err(bad_request(error.body_text()));
         }
         Err(_) => None,
     };

@@ -54,7 +54,7 @@ async fn exec(
     Parameters(Named { key }): Parameters<Named>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
-    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     let is_key = |key: &str| {
         (16..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
@@ -193,9 +193,9 @@ fn understood(message: &[u8]) -> Result<Said, Failure> {
         Some((&STDIN, bytes)) => Ok(Said::Stdin(bytes.to_vec())),
         Some((&CONTROL, json)) => match objects::from_slice(json) {
             Ok(control) => Ok(Said::Control(control)),
-            Err(error) => Err(bad_request(&error.to_string())),
+            Err(error) => Err(bad_request(error)),
         },
-        Some((channel, _)) => Err(bad_request(&format!("there is no channel {channel}"))),
+        Some((channel, _)) => Err(bad_request(format!("there is no channel {channel}"))),
         None => Err(bad_request("a message is empty")),
     }
 }

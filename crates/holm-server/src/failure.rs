@@ -10,7 +10,9 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
-use holm_core::{Code, Fault, Kind, ProjectId, RunId, SessionId, TokenId, WorkspaceId, session};
+use holm_core::{
+    Cause, Code, Fault, Kind, ProjectId, RunId, SessionId, TokenId, WorkspaceId, session,
+};
 use serde::de::DeserializeOwned;
 use std::error::Error;
 use utoipa::IntoParams;
@@ -56,9 +58,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         let bytes = Bytes::from_request(request, state).await;
-        let bytes = bytes.map_err(|error: BytesRejection| bad_request(&explained(&error)))?;
+        let bytes = bytes.map_err(|error: BytesRejection| bad_request(explained(&error)))?;
         let value = objects::from_slice(&bytes);
-        let value = value.map_err(|error| bad_request(&error.to_string()))?;
+        let value = value.map_err(bad_request)?;
         Ok(Self(value))
     }
 }
@@ -70,8 +72,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> 
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let query = Query::from_request_parts(parts, state).await;
-        let Query(value) =
-            query.map_err(|error: QueryRejection| bad_request(&error.body_text()))?;
+        let Query(value) = query.map_err(|error: QueryRejection| bad_request(error.body_text()))?;
         Ok(Self(value))
     }
 }
@@ -87,7 +88,7 @@ macro_rules! key {
 
             async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
                 let path = RawPathParams::from_request_parts(parts, state).await;
-                let path = path.map_err(|error| bad_request(&error.body_text()))?;
+                let path = path.map_err(|error| bad_request(error.body_text()))?;
                 $(let $name = path.iter().find(|(name, _)| *name == stringify!($name));)+
                 Ok(Self($($parse($name.map_or("", |(_, text)| text))?),+))
             }
@@ -123,7 +124,7 @@ fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
 /// The error body for a fault. Server errors are also logged.
 pub fn told(fault: &Fault) -> ErrorBody {
     if fault.code.kind() == Kind::Failed && fault.code != Code::Cancelled {
-        tracing::error!(code = %fault.code, "{}", fault.message);
+        tracing::error!(code = %fault.code, "{}", fault.message());
     }
     ErrorBody::from(fault)
 }
@@ -132,7 +133,7 @@ pub fn told(fault: &Fault) -> ErrorBody {
 pub fn workspace_id(text: &str) -> Result<WorkspaceId, Failure> {
     WorkspaceId::parse(text).map_err(|error| {
         let hint = "`holm ls` lists the workspaces with their ids";
-        Failure(Fault::new(Code::WorkspaceNotFound, error.to_string(), hint))
+        Failure(Fault::of(Code::WorkspaceNotFound, error, hint))
     })
 }
 
@@ -140,21 +141,21 @@ pub fn workspace_id(text: &str) -> Result<WorkspaceId, Failure> {
 pub fn project_id(text: &str) -> Result<ProjectId, Failure> {
     ProjectId::parse(text).map_err(|error| {
         let hint = "`holm project ls` lists the projects with their ids";
-        Failure(Fault::new(Code::ProjectNotFound, error.to_string(), hint))
+        Failure(Fault::of(Code::ProjectNotFound, error, hint))
     })
 }
 
 fn token_id(text: &str) -> Result<TokenId, Failure> {
     TokenId::parse(text).map_err(|error| {
         let hint = "`holm token ls` lists the tokens with their ids";
-        Failure(Fault::new(Code::TokenNotFound, error.to_string(), hint))
+        Failure(Fault::of(Code::TokenNotFound, error, hint))
     })
 }
 
 fn run_id(text: &str) -> Result<RunId, Failure> {
     RunId::parse(text).map_err(|error| {
         let hint = "`holm runs ls` lists the runs with their ids";
-        Failure(Fault::new(Code::RunNotFound, error.to_string(), hint))
+        Failure(Fault::of(Code::RunNotFound, error, hint))
     })
 }
 
@@ -162,12 +163,10 @@ fn session_id(text: &str) -> Result<SessionId, Failure> {
     SessionId::parse(text).map_err(|_| Failure(session::not_found(text)))
 }
 
-pub fn bad_request(why: &str) -> Failure {
-    Failure(Fault::new(
-        Code::BadRequest,
-        format!("the request is not of the documented form: {why}"),
-        "/api/v1/openapi.json describes it; a client of another version? `holm daemon stop`, then try again",
-    ))
+pub fn bad_request(cause: impl Into<Cause>) -> Failure {
+    let hint = "/api/v1/openapi.json describes it; a client of another version? `holm daemon stop`, then try again";
+    let message = "the request is not of the documented form";
+    Failure(Fault::new(Code::BadRequest, message, hint).because(cause))
 }
 
 /// axum's reason why a body could not be read.

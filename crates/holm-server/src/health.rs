@@ -123,7 +123,7 @@ impl App {
         let found = std::fs::metadata(&file);
         found
             .map(drop)
-            .map_err(|error| super::startup::unusable("find", &file, &error))
+            .map_err(|error| super::startup::unusable("find", &file, error))
     }
 
     async fn driver_conditions(&self) -> BTreeMap<String, Condition> {
@@ -196,5 +196,5 @@ fn write_and_read(directory: &Path) -> Result<(), Fault> {
             ))
         }
     };
-    tried().map_err(|error| super::startup::unusable("write below", directory, &error))
+    tried().map_err(|error| super::startup::unusable("write below", directory, error))
 }

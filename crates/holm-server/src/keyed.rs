@@ -40,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
             (Some(key), None) => Ok(Self(Some(key.to_owned()))),
             _ => {
                 let why = format!("`Idempotency-Key` is not 1 to {LONGEST} visible characters");
-                Err(bad_request(&why))
+                Err(bad_request(why))
             }
         }
     }
@@ -93,7 +93,7 @@ impl App {
             key,
         };
         // Of the parsed body, so that spaces and the order of fields do not matter.
-        let body = serde_json::to_vec(body).map_err(|error| bad_request(&error.to_string()))?;
+        let body = serde_json::to_vec(body).map_err(bad_request)?;
         let digest = format!("{:x}", Sha256::digest(body));
         Ok(Some(self.engine.once(key, digest).await?))
     }

@@ -100,9 +100,10 @@ pub fn private_socket(socket: &Path) -> Result<UnixListener, Fault> {
     bind(socket).map_err(|error| {
         Fault::new(
             Code::ReadOnly,
-            format!("cannot listen on {}: {error}", socket.display()),
+            format!("cannot listen on {}", socket.display()),
             "is the directory writable? HOLM_HOME moves everything to another one",
         )
+        .because(error)
     })
 }
 

@@ -134,8 +134,8 @@ async fn undisturbed<T: Send + 'static>(
     answering: impl Future<Output = Result<Made<T>, Failure>> + Send + 'static,
 ) -> Result<Made<T>, Failure> {
     tokio::spawn(answering).await.unwrap_or_else(|error| {
-        let message = format!("what was asked for came to no end: {error}");
-        let fault = Fault::new(Code::Internal, message, "see the daemon's log");
+        let message = "what was asked for came to no end";
+        let fault = Fault::new(Code::Internal, message, "see the daemon's log").because(error);
         Err(Failure(fault))
     })
 }
@@ -215,8 +215,8 @@ async fn or_found(
 /// A stored response.
 fn answered<T: DeserializeOwned>(answer: &str) -> Result<Made<T>, Failure> {
     let read = serde_json::from_str(answer).map_err(|error| {
-        let message = format!("the answer that was kept for the key cannot be read: {error}");
-        Failure(Fault::new(Code::CorruptState, message, "use a new key"))
+        let message = "the answer that was kept for the key cannot be read";
+        Failure(Fault::new(Code::CorruptState, message, "use a new key").because(error))
     });
     read.map(Made)
 }

@@ -99,12 +99,13 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Failure> {
     app.count().await?;
     let mut text = String::new();
     encode(&mut text, &app.metrics.registry).map_err(|error| {
-        let message = format!("the numbers cannot be written: {error}");
+        let message = "the numbers cannot be written";
         Fault::new(
             Code::Internal,
             message,
             "see the daemon's log, then try again",
         )
+        .because(error)
     })?;
     Ok(([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

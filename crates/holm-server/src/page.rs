@@ -29,7 +29,7 @@ impl Page {
     pub fn new(limit: Option<usize>, after: Option<String>) -> Result<Self, Failure> {
         match limit {
             Some(limit) if !(1..=MOST).contains(&limit) => {
-                Err(bad_request(&format!("`limit` is not from 1 to {MOST}")))
+                Err(bad_request(format!("`limit` is not from 1 to {MOST}")))
             }
             limit => Ok(Self { limit, after }),
         }

@@ -85,12 +85,10 @@ impl App {
         let fault = self.policy.refusal(&lost);
         Err(Fault::new(
             fault.code,
-            format!(
-                "workspace `{label}` was started with more than is allowed now: {}",
-                fault.message
-            ),
+            format!("workspace `{label}` was started with more than is allowed now"),
             format!("`holm restart {id}` starts it within the policy; its files stay"),
-        ))
+        )
+        .because(fault))
     }
 
     pub fn require_agent_named(&self, name: &str) -> Result<(), Fault> {

@@ -75,9 +75,11 @@ async fn change(
         Ok(path) => Ok(path.to_string()),
         Err(error) => {
             let path = path.escape_debug();
-            let message = format!("`{path}` cannot be a protected path: {error}");
+            let message = format!("`{path}` cannot be a protected path");
             let hint = "name a path below the repository's root, for example `infra/prod`";
-            Err(Failure::from(Fault::new(Code::InvalidPath, message, hint)))
+            Err(Failure::from(
+                Fault::new(Code::InvalidPath, message, hint).because(error),
+            ))
         }
     };
     if let Some(word) = &change.isolation

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::project::PACK_EOF;
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use holm_engine::try_blocking;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn receive_pack(
     ProjectKey(id): ProjectKey,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
-    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     let project = app.engine.project(&id).await?;
     let repositories = app.repositories.clone();
     let command = try_blocking(move || Ok(repositories.open(&project)?.receive_pack()?)).await?;
@@ -48,7 +48,7 @@ async fn push(socket: WebSocket, mut command: Command) {
         .kill_on_drop(true);
     let result = match command.spawn() {
         Ok(child) => converse(child, &mut sink, stream).await,
-        Err(error) => Err(failed(&error.to_string())),
+        Err(error) => Err(failed(error)),
     };
     let last = match result {
         Ok(()) => Message::Close(Some(CloseFrame {
@@ -86,8 +86,8 @@ async fn converse(
     heard?;
     match child.wait().await {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(failed(&format!("it ended with {status}"))),
-        Err(error) => Err(failed(&error.to_string())),
+        Ok(status) => Err(failed(format!("it ended with {status}"))),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -121,7 +121,7 @@ async fn hear(
     let mut chunk = vec![0; CHUNK];
     loop {
         let length = output.read(&mut chunk).await;
-        match length.map_err(|error| failed(&error.to_string()))? {
+        match length.map_err(failed)? {
             0 => return Ok(()),
             length => {
                 let bytes = Bytes::copy_from_slice(&chunk[..length]);
@@ -132,10 +132,11 @@ async fn hear(
     }
 }
 
-fn failed(why: &str) -> Fault {
+fn failed(cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::GitFailed,
-        format!("`git receive-pack` failed: {why}"),
+        "`git receive-pack` failed",
         "try again; `git fsck` checks your repository",
     )
+    .because(cause)
 }

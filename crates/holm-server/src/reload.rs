@@ -51,8 +51,8 @@ async fn reload(
         None => ProjectConfig::default(),
     };
     let project = ProjectId::parse(&spec.project_id).map_err(|error| {
-        let message = format!("a stored workspace is damaged: {error}");
-        Fault::new(Code::CorruptState, message, "holm doctor")
+        let message = "a stored workspace is damaged";
+        Fault::new(Code::CorruptState, message, "holm doctor").because(error)
     })?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;

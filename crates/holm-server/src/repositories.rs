@@ -56,9 +56,9 @@ impl Repositories {
         match std::fs::rename(&path, &gone) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(unusable("delete", &path, &error)),
+            Err(error) => return Err(unusable("delete", &path, error)),
         }
-        remove_tree(&gone).map_err(|error| unusable("delete", &gone, &error))
+        remove_tree(&gone).map_err(|error| unusable("delete", &gone, error))
     }
 
     /// Finishes deletions of an earlier daemon.

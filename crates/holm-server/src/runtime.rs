@@ -5,8 +5,8 @@ use tokio::runtime::{Builder, Runtime};
 
 pub fn build(builder: &mut Builder) -> Result<Runtime, Fault> {
     builder.enable_all().build().map_err(|error| {
-        let message = format!("cannot wait for events: {error}");
+        let message = "cannot wait for events";
         let hint = "is the limit of open files reached?";
-        Fault::new(Code::Internal, message, hint)
+        Fault::new(Code::Internal, message, hint).because(error)
     })
 }

@@ -229,7 +229,7 @@ impl Reading {
             // Checked before reading, so that the last lines are sent.
             let growth = self.growth.as_ref().map(|growth| *growth.borrow());
             let read = self.logs.read().await;
-            let read = read.map_err(|fault| io::Error::other(fault.message))?;
+            let read = read.map_err(|fault| io::Error::other(fault.message()))?;
             for (service, record) in read.items {
                 outgoing.add(&service, record).await?;
             }

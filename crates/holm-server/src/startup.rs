@@ -21,7 +21,7 @@ pub fn private_dir(path: &Path) -> Result<(), Fault> {
         .mode(0o700)
         .create(path);
     let checked = made.and_then(|()| std::fs::metadata(path));
-    let metadata = checked.map_err(|error| unusable("make the directory", path, &error))?;
+    let metadata = checked.map_err(|error| unusable("make the directory", path, error))?;
     let own_uid = rustix::process::geteuid().as_raw();
     if metadata.uid() != own_uid {
         return Err(Fault::new(
@@ -37,7 +37,7 @@ pub fn private_dir(path: &Path) -> Result<(), Fault> {
     if metadata.mode() & 0o077 != 0 {
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(path, private)
-            .map_err(|error| unusable("make private the directory", path, &error))?;
+            .map_err(|error| unusable("make private the directory", path, error))?;
     }
     Ok(())
 }
@@ -54,12 +54,12 @@ impl DataLock {
             .truncate(false)
             .mode(0o600)
             .open(path)
-            .map_err(|error| unusable("open", path, &error))?;
+            .map_err(|error| unusable("open", path, error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Err(another(path, &mut file)),
             Err(std::fs::TryLockError::Error(error)) => {
-                return Err(unusable("lock", path, &error));
+                return Err(unusable("lock", path, error));
             }
         }
         let pid = std::process::id();
@@ -67,7 +67,7 @@ impl DataLock {
         file.set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{pid}"))
-            .map_err(|error| unusable("write", path, &error))?;
+            .map_err(|error| unusable("write", path, error))?;
         Ok(Self { _file: file })
     }
 }
@@ -77,18 +77,18 @@ pub fn open_log(path: &Path) -> Result<File, Fault> {
     let is_long = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > LARGEST_LOG);
     if is_long {
         std::fs::rename(path, path.with_extension("log.old"))
-            .map_err(|error| unusable("put aside", path, &error))?;
+            .map_err(|error| unusable("put aside", path, error))?;
     }
     OpenOptions::new()
         .append(true)
         .create(true)
         .mode(0o600)
         .open(path)
-        .map_err(|error| unusable("open", path, &error))
+        .map_err(|error| unusable("open", path, error))
 }
 
 /// The fault for a file of the daemon that cannot be used.
-pub fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
+pub fn unusable(what: &str, path: &Path, error: io::Error) -> Fault {
     let (code, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
             Code::DiskFull,
@@ -105,11 +105,7 @@ pub fn unusable(what: &str, path: &Path, error: &io::Error) -> Fault {
             "check the directory, or use another one with HOLM_HOME=<dir>",
         ),
     };
-    Fault::new(
-        code,
-        format!("cannot {what} {}: {error}", path.display()),
-        hint,
-    )
+    Fault::new(code, format!("cannot {what} {}", path.display()), hint).because(error)
 }
 
 fn another(path: &Path, file: &mut File) -> Fault {
@@ -141,7 +137,7 @@ mod tests {
         };
         assert_eq!(second.code, Code::AnotherDaemon);
         let pid = format!("(pid {})", std::process::id());
-        assert!(second.message.contains(&pid), "{}", second.message);
+        assert!(second.message().contains(&pid), "{}", second.message());
         drop(first);
         assert!(DataLock::acquire(&path).is_ok());
     }

@@ -84,7 +84,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
 
 async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<TokenMade> {
     let name = new.name.unwrap_or_else(|| UNNAMED.to_owned());
-    check_name(&name).map_err(|error| bad_request(&error.to_string()))?;
+    check_name(&name).map_err(bad_request)?;
     if new
         .expires_seconds
         .is_some_and(|seconds| !(1..=LONGEST).contains(&seconds))
@@ -329,7 +329,7 @@ impl Tokens {
         let kept = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(unusable("read", file, &error)),
+            Err(error) => return Err(unusable("read", file, error)),
         };
         if self
             .check(kept.trim())
@@ -345,7 +345,7 @@ impl Tokens {
         self.add(record).await?;
         // A temporary file, renamed: readable only by this user from the beginning.
         replace(file, format!("{}\n", bearer.text()).as_bytes())
-            .map_err(|error| unusable("write", file, &error))
+            .map_err(|error| unusable("write", file, error))
     }
 
     fn known_mut<T>(&self, change: impl FnOnce(&mut BTreeMap<TokenId, TokenRecord>) -> T) -> T {

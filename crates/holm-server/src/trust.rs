@@ -142,13 +142,13 @@ impl App {
         for pattern in worktree_include {
             let pattern = Pattern::parse(pattern).map_err(|error| {
                 let shown = pattern.escape_debug();
-                let message =
-                    format!(".worktreeinclude has `{shown}`, which cannot be used: {error}");
+                let message = format!(".worktreeinclude has `{shown}`, which cannot be used");
                 Fault::new(
                     Code::InvalidConfig,
                     message,
                     "correct that line, or remove it",
                 )
+                .because(error)
             })?;
             config.project.include.push(pattern);
         }

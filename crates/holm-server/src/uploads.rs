@@ -54,13 +54,13 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
     let (name, received) = app.uploads.new_file();
     let path = received.path();
-    let failed = |error: io::Error| Failure(unusable("write", path, &error));
+    let failed = |error: io::Error| Failure(unusable("write", path, error));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(path).await.map_err(failed)?;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        let chunk = chunk.map_err(bad_request)?;
         file.write_all(&chunk).await.map_err(failed)?;
     }
     file.flush().await.map_err(failed)?;
@@ -73,7 +73,7 @@ async fn upload(State(app): State<Arc<App>>, body: Body) -> Answer<Upload> {
 impl Uploads {
     /// Takes over the directory, and deletes what an earlier daemon left.
     pub fn open(directory: PathBuf) -> Result<Self, Fault> {
-        let failed = |error: io::Error| unusable("clear", &directory, &error);
+        let failed = |error: io::Error| unusable("clear", &directory, error);
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             if !entry.file_type().map_err(failed)?.is_dir() {
@@ -102,7 +102,7 @@ impl Uploads {
         let name = WorkspaceId::random().to_string();
         let directory = self.directory.join(&name);
         let tree = directory.join("tree");
-        std::fs::create_dir_all(&tree).map_err(|error| unusable("make", &tree, &error))?;
+        std::fs::create_dir_all(&tree).map_err(|error| unusable("make", &tree, error))?;
         Ok(NewTree { name, directory })
     }
 

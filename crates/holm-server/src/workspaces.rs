@@ -77,7 +77,7 @@ async fn list(
     let state = parameters.state.as_deref();
     if !state.is_none_or(|state| STATES.contains(&state)) {
         let why = format!("`state` is not one of {}", STATES.join(", "));
-        return Err(bad_request(&why));
+        return Err(bad_request(why));
     }
     let (workspaces, next) = if !parameters.trash {
         app.live(&caller, &parameters, &page).await?
@@ -282,8 +282,9 @@ pub fn label(text: &str) -> Result<Label, Fault> {
     Label::parse(text).map_err(|error| {
         Fault::new(
             Code::InvalidLabel,
-            format!("`{}` cannot be a label: {error}", text.escape_debug()),
+            format!("`{}` cannot be a label", text.escape_debug()),
             "a label is 1 to 40 of a-z, 0-9 and -, such as `fix-login`",
         )
+        .because(error)
     })
 }

@@ -46,7 +46,7 @@ pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault>
     let groups = prepare_groups(user);
     // A pipe inherited from this command would stay open for as long as the daemon lives.
     keep_from_children(3)
-        .map_err(|error| not_started(&format!("descriptors cannot be kept from it: {error}")))?;
+        .map_err(|error| not_started("descriptors cannot be kept from it").because(error))?;
     let mut command = daemon_command(user);
     command
         .args(["daemon", "run", "--background"])
@@ -56,7 +56,7 @@ pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault>
         .stderr(Stdio::null());
     let mut child = tokio::process::Command::from(command)
         .spawn()
-        .map_err(|error| not_started(&format!("it cannot be run: {error}")))?;
+        .map_err(|error| not_started("it cannot be run").because(error))?;
     drop(groups);
     let stdout = child
         .stdout
@@ -66,7 +66,7 @@ pub async fn background(user: &DaemonUser, limit: Duration) -> Result<(), Fault>
     let mut reader = BufReader::new(stdout);
     match tokio::time::timeout(limit, reader.read_line(&mut line)).await {
         Ok(Ok(_)) => understand(&line),
-        Ok(Err(error)) => Err(not_started(&format!("its output cannot be read: {error}"))),
+        Ok(Err(error)) => Err(not_started("its output cannot be read").because(error)),
         Err(_) => {
             let seconds = limit.as_secs();
             Err(not_started(&format!("it was not ready after {seconds} s")))
@@ -81,7 +81,7 @@ pub fn replace(user: &DaemonUser, arguments: &[&str]) -> Fault {
     }
     let _groups = prepare_groups(user);
     let error = daemon_command(user).args(arguments).exec();
-    not_started(&format!("it cannot be run: {error}"))
+    not_started("it cannot be run").because(error)
 }
 
 /// This program, to be run as `user` with that user's environment.

@@ -90,10 +90,7 @@ fn in_trash(fault: Fault, typed: &str) -> Fault {
             format!("no workspace `{}` in the trash", typed.escape_debug()),
             "`holm ls --trash` lists what can be restored",
         ),
-        _ => Fault {
-            hint: "type more of the id; `holm ls --trash` says when each was removed".to_owned(),
-            ..fault
-        },
+        _ => fault.with_hint("type more of the id; `holm ls --trash` says when each was removed"),
     }
 }
 
@@ -129,7 +126,7 @@ async fn live(
         ),
         Err(_) => return Err(missing),
     };
-    let message = format!("{}; {where_it_is}", missing.message);
+    let message = format!("{}; {where_it_is}", missing.message());
     Err(Fault::new(missing.code, message, hint))
 }
 
@@ -167,9 +164,10 @@ fn candidate(workspace: Workspace) -> Result<Candidate, Fault> {
     let not_understood = |error: holm_core::id::NotAnId| {
         Fault::new(
             Code::Internal,
-            format!("the daemon sent something that is not understood: {error}"),
+            "the daemon sent something that is not understood",
             "is the daemon of another version? `holm daemon stop`, then try again",
         )
+        .because(error)
     };
     Ok(Candidate {
         id: WorkspaceId::parse(&workspace.id).map_err(not_understood)?,

@@ -41,7 +41,7 @@ impl Lines {
                         self.unread.extend_from_slice(&data);
                     }
                 }
-                Some(Err(error)) => return Err(went_away(&error)),
+                Some(Err(error)) => return Err(went_away(error)),
                 None if self.unread.is_empty() => return Ok(None),
                 None => return Err(cut_off()),
             }

@@ -53,7 +53,7 @@ impl PackSocket {
         };
         let hear = async move {
             while let Some(message) = stream.next().await {
-                match message.map_err(|error| went_away(&error))? {
+                match message.map_err(went_away)? {
                     Message::Binary(bytes) => {
                         output.write_all(&bytes).await.map_err(not_written)?;
                         output.flush().await.map_err(not_written)?;
@@ -80,9 +80,10 @@ impl PackSocket {
 fn not_written(error: std::io::Error) -> Fault {
     Fault::new(
         Code::GitFailed,
-        format!("git no longer listens to the daemon: {error}"),
+        "git no longer listens to the daemon",
         "try again",
     )
+    .because(error)
 }
 
 fn fault(text: &str) -> Fault {

@@ -78,7 +78,7 @@ impl RunOutput {
                     ));
                 }
                 Some(Ok(_)) => {}
-                Some(Err(error)) => return Err(went_away(&error)),
+                Some(Err(error)) => return Err(went_away(error)),
             }
         }
     }

@@ -6,7 +6,7 @@
 use super::socket;
 use crate::{ErrorBody, ON_BEHALF_OF, PREFIX};
 use bytes::Bytes;
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -69,7 +69,7 @@ impl Transport {
         let ping = transport.request(Method::GET, "/ping", full(Bytes::new()))?;
         let (response, connection) = transport.send_on(connection, ping).await?;
         let answer = response.into_body().collect().await;
-        answer.map_err(|error| went_away(&error))?;
+        answer.map_err(went_away)?;
         transport.keep(connection);
         Ok(transport)
     }
@@ -85,7 +85,7 @@ impl Transport {
             Ok(stream)
         };
         let greeted = greeted.await;
-        greeted.map_err(|error| unreachable(&self.socket, &error))
+        greeted.map_err(|error| unreachable(&self.socket, error))
     }
 
     /// Sends `body` as JSON and parses the response.
@@ -150,7 +150,7 @@ impl Transport {
         let (response, _connection) = sent.await?;
         let mut body = good(response).await?.into_body();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| went_away(&error))?;
+            let frame = frame.map_err(went_away)?;
             if let Ok(data) = frame.into_data()
                 && !take(&data)
             {
@@ -174,7 +174,7 @@ impl Transport {
                     // hyper returns the message if it was not sent: the daemon had closed the idle
                     // connection.
                     if error.take_message().is_none() {
-                        return Err(went_away(&error.into_error()));
+                        return Err(went_away(error.into_error()));
                     }
                 }
             }
@@ -221,7 +221,7 @@ impl Transport {
         request: Request<Body>,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
         let sent = connection.sender.send_request(request).await;
-        let response = sent.map_err(|error| went_away(&error))?;
+        let response = sent.map_err(went_away)?;
         Ok((response, connection))
     }
 
@@ -237,8 +237,8 @@ impl Transport {
             .header(header::CONTENT_TYPE, "application/json")
             .body(body);
         let mut request = request.map_err(|error| {
-            let message = format!("cannot ask the daemon for {route}: {error}");
-            Fault::new(Code::BadRequest, message, "`holm ls` lists what there is")
+            let message = format!("cannot ask the daemon for {route}");
+            Fault::new(Code::BadRequest, message, "`holm ls` lists what there is").because(error)
         })?;
         if let Some(actor) = &self.on_behalf_of {
             request.headers_mut().insert(ON_BEHALF_OF, actor.clone());
@@ -265,15 +265,13 @@ impl Transport {
 
     async fn open(&self) -> Result<Connection, Fault> {
         let stream = self.stream().await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| went_away(&error))?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(went_away)?;
         let task = tokio::spawn(async move {
             // hyper also reports the error to the pending request.
             let _ = connection.await;
         });
         let driver = task.abort_handle();
-        sender.ready().await.map_err(|error| went_away(&error))?;
+        sender.ready().await.map_err(went_away)?;
         Ok(Connection { sender, driver })
     }
 }
@@ -290,7 +288,7 @@ impl Drop for Connection {
 async fn whole(response: Response<Incoming>) -> Result<Bytes, Fault> {
     let response = good(response).await?;
     let body = response.into_body().collect().await;
-    Ok(body.map_err(|error| went_away(&error))?.to_bytes())
+    Ok(body.map_err(went_away)?.to_bytes())
 }
 
 /// A successful response, or the daemon's fault.
@@ -300,7 +298,7 @@ pub(super) async fn good(response: Response<Incoming>) -> Result<Response<Incomi
         return Ok(response);
     }
     let body = response.into_body().collect().await;
-    let body = body.map_err(|error| went_away(&error))?.to_bytes();
+    let body = body.map_err(went_away)?.to_bytes();
     Err(fault_of(status.as_u16(), &body))
 }
 
@@ -316,28 +314,31 @@ pub(super) fn fault_of(status: u16, body: &[u8]) -> Fault {
     }
 }
 
-pub(super) fn went_away(error: &dyn std::error::Error) -> Fault {
+pub(super) fn went_away(error: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::DaemonUnreachable,
-        format!("the daemon went away in the middle of a request: {error}"),
+        "the daemon went away in the middle of a request",
         "see `holm daemon status`, then try again",
     )
+    .because(error)
 }
 
 pub(super) fn not_json(error: serde_json::Error) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("the daemon and this program do not understand each other: {error}"),
+        "the daemon and this program do not understand each other",
         "is the daemon of another version? `holm daemon stop`, then try again",
     )
+    .because(error)
 }
 
-fn unreachable(socket: &Path, error: &io::Error) -> Fault {
+fn unreachable(socket: &Path, error: io::Error) -> Fault {
     Fault::new(
         Code::DaemonUnreachable,
-        format!("cannot reach the daemon at {}: {error}", socket.display()),
+        format!("cannot reach the daemon at {}", socket.display()),
         "`holm daemon start` starts it",
     )
+    .because(error)
 }
 
 pub(super) fn full(bytes: Bytes) -> Body {

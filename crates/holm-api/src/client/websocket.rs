@@ -24,9 +24,7 @@ pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, F
     let config = WebSocketConfig::default()
         .max_message_size(Some(16 << 20))
         .max_frame_size(Some(16 << 20));
-    let mut request = address
-        .into_client_request()
-        .map_err(|error| went_away(&error))?;
+    let mut request = address.into_client_request().map_err(went_away)?;
     if let Some(actor) = transport.on_behalf_of() {
         request.headers_mut().insert(ON_BEHALF_OF, actor.clone());
     }
@@ -36,7 +34,7 @@ pub(super) async fn open(transport: &Transport, route: &str) -> Result<Socket, F
             let body = response.body().as_deref().unwrap_or_default();
             Err(fault_of(response.status().as_u16(), body))
         }
-        Err(error) => Err(went_away(&error)),
+        Err(error) => Err(went_away(error)),
     }
 }
 
@@ -46,7 +44,7 @@ pub(super) async fn say(sink: &mut Outgoing, channel: u8, payload: &[u8]) -> Res
     message.extend_from_slice(&[channel]);
     message.extend_from_slice(payload);
     let sent = sink.send(Message::Binary(message.freeze())).await;
-    sent.map_err(|error| went_away(&error))
+    sent.map_err(went_away)
 }
 
 /// The next message with its channel; `None` when the daemon closed the connection.
@@ -58,7 +56,7 @@ pub(super) async fn receive(stream: &mut Incoming) -> Result<Option<(u8, Bytes)>
             }
             Some(Ok(Message::Close(_))) | None => return Ok(None),
             Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(went_away(&error)),
+            Some(Err(error)) => return Err(went_away(error)),
         }
     }
 }

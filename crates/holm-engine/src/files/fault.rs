@@ -86,8 +86,9 @@ pub fn cut_off(path: &TreePath) -> Fault {
 
 pub fn not_understood(path: &TreePath, error: &serde_json::Error) -> Fault {
     let why = harmless(&error.to_string());
-    let message = format!("`{path}`: the answer from inside is not understood: {why}");
-    Fault::new(Code::ExecFailed, message, RESTART)
+    let message = format!("`{path}`: the answer from inside is not understood");
+    // The error of serde may contain text from inside.
+    Fault::new(Code::ExecFailed, message, RESTART).because(why)
 }
 
 pub fn too_long_answer(path: &TreePath) -> Fault {

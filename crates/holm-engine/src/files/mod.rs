@@ -80,8 +80,8 @@ impl Engine {
                 operation,
             };
             let asked = serde_json::to_vec(&asked).map_err(|error| {
-                let message = format!("cannot ask for `{path}`: {error}");
-                Fault::new(Code::Internal, message, "see the daemon's log")
+                let message = format!("cannot ask for `{path}`");
+                Fault::new(Code::Internal, message, "see the daemon's log").because(error)
             })?;
             let request = ExecRequest {
                 argv: vec![PROGRAM.into(), holm_core::files::ROLE.into(), asked],

@@ -76,17 +76,15 @@ fn again(record: &WorkspaceRecord) -> String {
 
 pub(super) fn to_be_repeated(record: &WorkspaceRecord, fault: Fault) -> Fault {
     let again = again(record);
-    Fault::new(
-        fault.code,
-        format!(
-            "the tree of `{}` was switched, but not all that follows is done: {}",
-            record.label, fault.message
-        ),
-        format!(
-            "services go on as before; `{again}` tries the rest again. {}",
-            fault.hint
-        ),
-    )
+    let message = format!(
+        "the tree of `{}` was switched, but not all that follows is done",
+        record.label
+    );
+    let hint = format!(
+        "services go on as before; `{again}` tries the rest again. {}",
+        fault.hint
+    );
+    Fault::new(fault.code, message, hint).because(fault)
 }
 
 pub(super) fn set_up_cancelled(record: &WorkspaceRecord) -> Fault {

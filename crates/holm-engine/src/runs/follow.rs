@@ -95,7 +95,7 @@ impl Engine {
         let id = &record.workspace;
         let keeper = match self.inner.keeper(id).await {
             Ok(keeper) => keeper,
-            Err(fault) => return Looked::Ended(died(&fault.message)),
+            Err(fault) => return Looked::Ended(died(&fault.message())),
         };
         loop {
             let watched = keeper.watch_run(&record.id).await;
@@ -166,7 +166,7 @@ impl Engine {
                 record.details.changes_left_out = changed.left_out;
             }
             Err(fault) => {
-                let note = format!("its changes are not known: {}", fault.message);
+                let note = format!("its changes are not known: {}", fault.message());
                 record.details.notes.push(note);
             }
         }

@@ -249,7 +249,7 @@ impl Engine {
         match self.tree_now(id, spec).await {
             Ok(tree) => Some(tree),
             Err(fault) => {
-                let note = format!("its changes are not known: {}", fault.message);
+                let note = format!("its changes are not known: {}", fault.message());
                 record.details.notes.push(note);
                 None
             }

@@ -41,7 +41,7 @@ async fn a_driver_that_is_not_here_is_refused_and_never_replaced_by_another() {
     wish.spec.driver = DriverName::Docker;
     let fault = create(&engine, wish).await.unwrap_err();
     assert_eq!(fault.code, Code::DriverUnavailable);
-    assert_eq!(fault.message, "the driver `docker` is not available here");
+    assert_eq!(fault.message(), "the driver `docker` is not available here");
     let hint = "use `driver = \"linux\"` in [project] of holm.toml, or leave it out";
     assert_eq!(fault.hint, hint);
     island.world.assert_empty();
@@ -67,7 +67,7 @@ async fn a_failure_at_any_step_leaves_nothing() {
             let shop = project(&engine).await;
             island.world.set_trouble(action, when, Wrong::Fail);
             let error = create(&engine, new(&shop, Some("fix"))).await.unwrap_err();
-            assert_eq!(error.message, "made to fail", "{action:?} {when:?}");
+            assert_eq!(error.message(), "made to fail", "{action:?} {when:?}");
             island.world.assert_empty();
             assert_eq!(engine.list().await.unwrap().len(), 0);
             island.world.with(|state| state.trouble = None);

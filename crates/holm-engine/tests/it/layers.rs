@@ -122,7 +122,10 @@ async fn what_is_borrowed_is_not_made() {
     };
     let fault = create(&engine, borrowed("early")).await.unwrap_err();
     assert_eq!(fault.code, Code::Refused, "{fault}");
-    assert!(fault.message.contains("another commit made it"), "{fault}");
+    assert!(
+        fault.message().contains("another commit made it"),
+        "{fault}"
+    );
     assert_eq!(builds(&island), 0);
     assert!(engine.list().await.unwrap().is_empty());
     create(&engine, with_setup(&shop, Some("maker"), "one"))

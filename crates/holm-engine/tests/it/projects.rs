@@ -31,7 +31,11 @@ async fn repositories_keep_their_identity() {
     seen.inode = 7;
     let error = engine.sync_project(seen.clone()).await.unwrap_err();
     assert_eq!(error.code, Code::ProjectElsewhere);
-    assert!(error.message.contains("/src/store"), "{}", error.message);
+    assert!(
+        error.message().contains("/src/store"),
+        "{}",
+        error.message()
+    );
     seen.earlier_place = EarlierPlace::Gone;
     assert_eq!(engine.sync_project(seen).await.unwrap().0.id, shop.id);
 

@@ -83,7 +83,7 @@ async fn what_would_be_lost_is_listed() {
             (Ok(view), None) => assert_eq!(view.state, State::Removed),
             (Err(fault), Some(expect)) => {
                 assert_eq!(fault.code, Code::UnsavedWork);
-                assert!(fault.message.contains(expect), "{}", fault.message);
+                assert!(fault.message().contains(expect), "{}", fault.message());
                 assert_eq!(engine.show(&id).await.unwrap().state, State::Running);
                 engine.remove(&id, Removal::Force).await.unwrap();
                 island
@@ -131,8 +131,8 @@ async fn a_git_that_never_answers_does_not_hold_up_for_ever() {
         .unwrap_err();
     assert_eq!(error.code, Code::UnsavedWork);
     assert!(
-        error.message.contains("said nothing for 60 seconds"),
+        error.message().contains("said nothing for 60 seconds"),
         "{}",
-        error.message
+        error.message()
     );
 }

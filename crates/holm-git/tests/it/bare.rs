@@ -61,10 +61,10 @@ sealed_test! {
         let check = |name: &str, object: &str, wanted: Option<&str>, code: Code| {
             let refs = [(name.to_owned(), object.to_owned())];
             let fault = Fault::from(bare.set_refs(&refs, wanted, &[]).unwrap_err());
-            assert_eq!(fault.code, code, "{}", fault.message);
-            assert!(fault.message.len() < 200);
+            assert_eq!(fault.code, code, "{}", fault.message());
+            assert!(fault.message().len() < 200);
             assert_eq!(contents(bare.path()).len(), before.len().max(contents(bare.path()).len()));
-            fault.message
+            fault.message()
         };
         let message = check("refs/heads/gone", &absent, None, Code::GitFailed);
         assert!(message.contains("refs/heads/gone"), "{message}");

@@ -151,7 +151,7 @@ sealed_test! {
         write(&path.join(".git/config"), "[core\n");
         let fault = Fault::from(Repository::discover(&path).unwrap_err());
         assert_eq!(fault.code, Code::GitFailed);
-        assert!(fault.message.contains("bad config"), "{}", fault.message);
+        assert!(fault.message().contains("bad config"), "{}", fault.message());
     }
 }
 

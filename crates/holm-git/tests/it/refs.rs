@@ -82,8 +82,8 @@ sealed_test! {
             let fault = Fault::from(repository.resolve(name).unwrap_err());
             assert_eq!(fault.code, Code::RefNotFound, "{name}");
             assert_eq!(fault.code.kind().exit_code(), 3);
-            assert!(fault.message.len() < 200, "{}", fault.message);
-            assert!(!fault.message.contains('\n'), "{}", fault.message);
+            assert!(fault.message().len() < 200, "{}", fault.message());
+            assert!(!fault.message().contains('\n'), "{}", fault.message());
             assert!(fault.hint.contains(hint), "{}", fault.hint);
         };
         check("--upload-pack=x", "git branch -a");

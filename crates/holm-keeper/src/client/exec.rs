@@ -1,8 +1,7 @@
 //! One command inside, as channels: frames of the connection on one side, values on the other.
 
 use super::{
-    KeeperClient, Order, Stream, keeper_fault, read_frame, refused, unreachable, write_messages,
-    wrong_answer,
+    KeeperClient, Order, Stream, read_frame, refused, unreachable, write_messages, wrong_answer,
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::Fault;
@@ -35,7 +34,7 @@ impl KeeperClient {
     }
 
     async fn converse(&self, op: Op) -> Result<ExecStream, Fault> {
-        let stream = self.begin(op).await.map_err(|error| unreachable(&error))?;
+        let stream = self.begin(op).await.map_err(unreachable)?;
         let (reader, writer) = tokio::io::split(stream);
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
@@ -59,7 +58,7 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<ExecOutput>)
     loop {
         let messages = match read_frame(&mut reader).await {
             Ok((kind, payload)) => understand(kind, payload),
-            Err(error) => vec![ExecOutput::Failed(unreachable(&error))],
+            Err(error) => vec![ExecOutput::Failed(unreachable(error))],
         };
         for message in messages {
             let last = matches!(message, ExecOutput::Exit(_) | ExecOutput::Failed(_));
@@ -91,9 +90,9 @@ fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {
                 ExecOutput::Exit(code),
             ];
         }
-        Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(&why)),
+        Ok(Answer::Refused(why)) => ExecOutput::Failed(refused(why)),
         Ok(_) => ExecOutput::Failed(wrong_answer()),
-        Err(error) => ExecOutput::Failed(keeper_fault(&error.to_string())),
+        Err(error) => ExecOutput::Failed(unreachable(error)),
     };
     vec![one]
 }

@@ -18,7 +18,7 @@ use crate::wire::{
 };
 use holm_core::route::ToldPort;
 use holm_core::spec::{Egress, Service};
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,6 +53,11 @@ pub struct KeeperClient(Arc<dyn Connect>);
 impl KeeperClient {
     pub fn new(connect: impl Connect + 'static) -> Self {
         Self(Arc::new(connect))
+    }
+
+    /// A connection without a request.
+    pub fn connect(&self) -> Connecting<'_> {
+        self.0.connect()
     }
 
     pub async fn status(&self) -> Result<Status, Fault> {
@@ -115,11 +120,11 @@ impl KeeperClient {
         };
         let answer = match tokio::time::timeout(limit, talk).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(unreachable(&error)),
-            Err(_) => return Err(keeper_fault("it does not answer")),
+            Ok(Err(error)) => return Err(unreachable(error)),
+            Err(_) => return Err(unreachable("it does not answer")),
         };
         match answer {
-            Answer::Refused(why) => Err(refused(&why)),
+            Answer::Refused(why) => Err(refused(why)),
             other => Ok(other),
         }
     }
@@ -138,7 +143,7 @@ impl KeeperClient {
     ) -> Result<mpsc::Receiver<T>, Fault> {
         /// Changes that nobody took yet; the keeper skips to the newest.
         const UNHEARD: usize = 4;
-        let mut stream = self.begin(op).await.map_err(|error| unreachable(&error))?;
+        let mut stream = self.begin(op).await.map_err(unreachable)?;
         let (sender, receiver) = mpsc::channel(UNHEARD);
         tokio::spawn(async move {
             loop {
@@ -219,26 +224,24 @@ async fn read_answer(stream: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Ans
 }
 
 /// A keeper that answers, and says no.
-fn refused(why: &str) -> Fault {
+fn refused(why: String) -> Fault {
     Fault::new(
         Code::ExecFailed,
-        format!("the workspace's keeper refuses: {why}"),
+        "the workspace's keeper refuses",
         "`holm show` says what is known of it; `holm restart` starts it anew",
     )
-}
-
-fn unreachable(error: &io::Error) -> Fault {
-    keeper_fault(&error.to_string())
+    .because(why)
 }
 
 fn wrong_answer() -> Fault {
-    keeper_fault("a wrong answer")
+    unreachable("a wrong answer")
 }
 
-fn keeper_fault(why: &str) -> Fault {
+fn unreachable(cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::ExecFailed,
-        format!("the workspace's keeper cannot be reached: {why}"),
+        "the workspace's keeper cannot be reached",
         "`holm show` says what is known of it; `holm restart` starts it anew",
     )
+    .because(cause)
 }

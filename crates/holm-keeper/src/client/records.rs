@@ -7,7 +7,7 @@ use crate::wire::{Answer, EgressFrom, EgressPlace, LogQuery, Op, Query, channel,
 use holm_core::run::RunSeen;
 use holm_core::service::status::Services;
 use holm_core::session::protocol::{Session, SessionResponse};
-use holm_core::{Code, Fault, RunId};
+use holm_core::{Cause, Code, Fault, RunId};
 use tokio::io::AsyncWriteExt;
 
 /// Reads the logs of services, piece by piece.
@@ -107,35 +107,34 @@ impl KeeperClient {
 
     async fn begin_records(&self, query: Query) -> Result<Stream, Fault> {
         let begun = async { send(self.0.connect_to_records().await?, Op::Records(query)).await };
-        begun.await.map_err(|error| unreachable(&error))
+        begun.await.map_err(unreachable)
     }
 }
 
 async fn read_to_answer(stream: &mut Stream) -> Result<(Vec<u8>, Answer), Fault> {
     let mut bytes = Vec::new();
     loop {
-        let (kind, payload) = read_frame(stream)
-            .await
-            .map_err(|error| unreachable(&error))?;
+        let (kind, payload) = read_frame(stream).await.map_err(unreachable)?;
         if kind == channel::STDOUT {
             bytes.extend(payload);
             continue;
         }
         return match serde_json::from_slice(&payload) {
-            Ok(Answer::Refused(why)) => Err(refused(&why)),
-            Ok(Answer::Failed { cause, .. }) => Err(unreadable(&cause)),
+            Ok(Answer::Refused(why)) => Err(refused(why)),
+            Ok(Answer::Failed { cause, .. }) => Err(unreadable(cause)),
             Ok(answer) => Ok((bytes, answer)),
             Err(_) => Err(wrong_answer()),
         };
     }
 }
 
-fn unreadable(cause: &str) -> Fault {
+fn unreadable(cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("a record of the workspace cannot be read: {cause}"),
+        "a record of the workspace cannot be read",
         "see the daemon's log; `holm daemon status` names its directory",
     )
+    .because(cause)
 }
 
 // === impl Pulling ===
@@ -151,9 +150,9 @@ impl Pulling {
     /// What came since, and whether there is more.
     async fn pull(&mut self) -> Result<(Vec<u8>, bool), Fault> {
         if std::mem::replace(&mut self.has_begun, true) {
-            let next = control_frame(&()).map_err(|error| unreachable(&error))?;
+            let next = control_frame(&()).map_err(unreachable)?;
             let asked = self.stream.write_all(&next).await;
-            asked.map_err(|error| unreachable(&error))?;
+            asked.map_err(unreachable)?;
         }
         match read_to_answer(&mut self.stream).await? {
             (bytes, Answer::More) => Ok((bytes, true)),
@@ -188,7 +187,7 @@ impl OutputReader {
     pub async fn read(&mut self) -> Result<Pulled<Piece>, Fault> {
         let (bytes, has_more) = self.pulling.pull().await?;
         let items = Piece::decode(&bytes, &mut self.cursor);
-        let items = items.map_err(|error| unreadable(&error.to_string()))?;
+        let items = items.map_err(unreadable)?;
         Ok(Pulled { items, has_more })
     }
 }

@@ -1,8 +1,6 @@
 //! Runs under way.
 
-use super::{
-    KeeperClient, PATIENCE, keeper_fault, read_answer, refused, unreachable, wrong_answer,
-};
+use super::{KeeperClient, PATIENCE, read_answer, refused, unreachable, wrong_answer};
 use crate::wire::{Answer, Op};
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::{Fault, RunId};
@@ -19,7 +17,7 @@ impl KeeperClient {
     /// or the workspace. The run goes on without it, and is not begun again.
     pub async fn begin_run(&self, order: RunOrder) -> Result<mpsc::Receiver<RunSeen>, Fault> {
         let seen = self.follow(Op::Run(order)).await?;
-        seen.ok_or_else(|| keeper_fault("it is gone"))
+        seen.ok_or_else(|| unreachable("it is gone"))
     }
 
     /// The same, of one that was begun before. `None`: nothing of the workspace runs.
@@ -47,12 +45,12 @@ impl KeeperClient {
             {
                 return Ok(None);
             }
-            Err(error) => return Err(unreachable(&error)),
+            Err(error) => return Err(unreachable(error)),
         };
         let first = read_answer(&mut stream).await;
-        let first = match first.map_err(|error| unreachable(&error))? {
+        let first = match first.map_err(unreachable)? {
             Answer::Run(seen) => *seen,
-            Answer::Refused(why) => return Err(refused(&why)),
+            Answer::Refused(why) => return Err(refused(why)),
             _ => return Err(wrong_answer()),
         };
         let (sender, receiver) = mpsc::channel(UNHEARD);

@@ -1,8 +1,8 @@
 //! The sessions of a workspace.
 
 use super::{
-    KeeperClient, Order, Stream, keeper_fault, read_answer, read_frame, refused, unreachable,
-    write_messages, wrong_answer,
+    KeeperClient, Order, Stream, read_answer, read_frame, refused, unreachable, write_messages,
+    wrong_answer,
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
@@ -49,7 +49,7 @@ impl KeeperClient {
 
     pub async fn attach_session(&self, attach: Attach) -> Result<AttachStream, Fault> {
         let stream = self.begin(Op::AttachSession(attach)).await;
-        let stream = stream.map_err(|error| unreachable(&error))?;
+        let stream = stream.map_err(unreachable)?;
         let (reader, writer) = tokio::io::split(stream);
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
@@ -62,7 +62,7 @@ impl KeeperClient {
     /// processes.
     pub async fn watch_sessions(&self) -> Result<SessionNotices, Fault> {
         let stream = self.begin(Op::WatchSessions).await;
-        let (reader, mut writer) = tokio::io::split(stream.map_err(|error| unreachable(&error))?);
+        let (reader, mut writer) = tokio::io::split(stream.map_err(unreachable)?);
         let (sender, notices) = mpsc::channel(QUEUE);
         let (written, mut acknowledged) = mpsc::channel::<u64>(QUEUE);
         tokio::spawn(async move {
@@ -104,7 +104,7 @@ async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput
         let message = match read_frame(&mut reader).await {
             Ok((channel::STDOUT, payload)) => AttachOutput::Output(payload),
             Ok((_, payload)) => understand(&payload),
-            Err(error) => AttachOutput::Failed(unreachable(&error)),
+            Err(error) => AttachOutput::Failed(unreachable(error)),
         };
         let is_last = matches!(
             message,
@@ -124,9 +124,9 @@ fn understand(payload: &[u8]) -> AttachOutput {
             message,
             hint,
         })) => AttachOutput::Failed(named_fault(&code, message, hint)),
-        Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(&why)),
+        Ok(Answer::Refused(why)) => AttachOutput::Failed(refused(why)),
         Ok(_) => AttachOutput::Failed(wrong_answer()),
-        Err(error) => AttachOutput::Failed(keeper_fault(&error.to_string())),
+        Err(error) => AttachOutput::Failed(unreachable(error)),
     }
 }
 

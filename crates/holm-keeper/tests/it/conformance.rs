@@ -1,61 +1,71 @@
 //! What every running workspace does, whatever driver made it and however its keeper is reached. It has one
-//! service, [`SERVICE`], which prints `it is up` and then is ready.
+//! service, [`service`]. The tests of the driver for linux include this file.
 
+use holm_core::config::{OnAssign, Restart};
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
 use holm_core::files::{Head, Operation, Range, Request as FileRequest};
 use holm_core::run::{Asker, How, RunOrder};
 use holm_core::service::Wish;
 use holm_core::session::protocol::{NewSession, SessionRequest, SessionResponse, WaitEnd};
+use holm_core::spec::{Probe, Ready, Service};
 use holm_core::{RunId, SessionId};
-use holm_keeper::client::{Connect, Connecting, ExecStream, KeeperClient, Pulled};
+use holm_keeper::client::{ExecStream, KeeperClient, Pulled};
 use holm_keeper::runs::read::Piece;
 use holm_keeper::wire::{Answer, LogQuery, VERSION, control_frame};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// The name is looked for among all processes that a workspace without isolation can see.
-pub const SERVICE: &str = "conformance-service";
+const SERVICE: &str = "conformance-service";
 
 /// Longer than anything here takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A workspace that runs.
 pub struct Workspace {
-    pub connect: Arc<dyn Connect>,
+    pub client: KeeperClient,
     /// Where its code is, as programs inside see it.
     pub root: PathBuf,
     /// Our own program, as programs inside find it.
     pub helper: String,
 }
 
-struct Shared(Arc<dyn Connect>);
-
-impl Connect for Shared {
-    fn connect(&self) -> Connecting<'_> {
-        self.0.connect()
-    }
-
-    fn connect_to_records(&self) -> Connecting<'_> {
-        self.0.connect_to_records()
+/// Prints one line, and is ready then.
+pub fn service() -> Service {
+    Service {
+        name: SERVICE.to_owned(),
+        run: "echo it is up; exec sleep 1000".to_owned(),
+        ready: Some(Ready {
+            probe: Probe::Log {
+                text: "it is up".to_owned(),
+            },
+            timeout_ms: 60_000,
+        }),
+        depends_on: Vec::new(),
+        restart: Restart::No,
+        on_assign: OnAssign::None,
+        build: None,
+        rebuild_when: Vec::new(),
+        env: Vec::new(),
+        port: None,
     }
 }
 
 /// Everything, and at last the end of the workspace.
 pub async fn all(workspace: &Workspace) {
-    let client = KeeperClient::new(Shared(Arc::clone(&workspace.connect)));
-    status_and_label(&client).await;
-    commands(&client).await;
-    a_terminal(&client).await;
-    refusals(workspace).await;
-    files(&client, workspace).await;
-    a_session(&client).await;
-    a_service(&client).await;
-    a_run(&client).await;
-    a_port(&client).await;
+    let client = &workspace.client;
+    status_and_label(client).await;
+    commands(client).await;
+    a_terminal(client).await;
+    refusals(client).await;
+    files(workspace).await;
+    a_session(client).await;
+    a_service(client).await;
+    a_run(client).await;
+    a_port(client).await;
     let grace = Duration::from_secs(5);
     client.stop(grace, LIMIT).await.unwrap();
     let is_gone = async {
@@ -151,8 +161,8 @@ async fn a_terminal(client: &KeeperClient) {
 }
 
 /// What a keeper answers to these bytes.
-async fn answer_to(workspace: &Workspace, request: serde_json::Value) -> Answer {
-    let mut stream = workspace.connect.connect().await.unwrap();
+async fn answer_to(client: &KeeperClient, request: serde_json::Value) -> Answer {
+    let mut stream = client.connect().await.unwrap();
     let frame = control_frame(&request).unwrap();
     stream.write_all(&frame).await.unwrap();
     let length = stream.read_u32_le().await.unwrap() as usize;
@@ -162,8 +172,8 @@ async fn answer_to(workspace: &Workspace, request: serde_json::Value) -> Answer 
     serde_json::from_slice(&payload).unwrap()
 }
 
-async fn refusals(workspace: &Workspace) {
-    let check = async |request, expect: &str| match answer_to(workspace, request).await {
+async fn refusals(client: &KeeperClient) {
+    let check = async |request, expect: &str| match answer_to(client, request).await {
         Answer::Refused(why) => assert!(why.contains(expect), "{why}"),
         other => panic!("{other:?}"),
     };
@@ -173,11 +183,12 @@ async fn refusals(workspace: &Workspace) {
     check(other, "protocol").await;
     // Whatever the version, this one is answered.
     let status = serde_json::json!({ "version": 99, "op": "status" });
-    let status = answer_to(workspace, status).await;
+    let status = answer_to(client, status).await;
     assert!(matches!(status, Answer::Status(_)), "{status:?}");
 }
 
-async fn files(client: &KeeperClient, workspace: &Workspace) {
+async fn files(workspace: &Workspace) {
+    let client = &workspace.client;
     let written = client.exec(shell("echo content > a-file")).await.unwrap();
     assert_eq!(finish(written, b"").await.2, 0);
     let request = FileRequest {

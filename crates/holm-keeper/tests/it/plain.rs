@@ -1,18 +1,21 @@
 //! The protocol, against the driver without isolation in `tests/plain`.
 
-use crate::conformance::{self, SERVICE, Workspace};
-use holm_core::config::{OnAssign, Restart};
-use holm_core::spec::{Probe, Ready, Service};
-use holm_keeper::client::{Connect, Connecting, Stream};
+use crate::conformance::{self, Workspace};
+use holm_core::Code;
+use holm_core::exec::{ExecOutput, ExecRequest};
+use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
 use holm_keeper::plan::{LaunchAnswer, Plan};
 use holm_keeper::wire::VERSION;
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
+};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use tokio::net::TcpStream;
+use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
 
 /// The port of a keeper's bridge.
 struct Tcp(u16);
@@ -26,6 +29,19 @@ impl Connect for Tcp {
     }
 
     /// The keeper reads them: its files are not on the client's machine.
+    fn connect_to_records(&self) -> Connecting<'_> {
+        self.connect()
+    }
+}
+
+/// The keeper's own socket. What a keeper sends as its last word is not lost in a bridge.
+struct Direct(PathBuf);
+
+impl Connect for Direct {
+    fn connect(&self) -> Connecting<'_> {
+        Box::pin(async { Ok(Stream::Unix(UnixStream::connect(&self.0).await?)) })
+    }
+
     fn connect_to_records(&self) -> Connecting<'_> {
         self.connect()
     }
@@ -55,23 +71,6 @@ fn plan(place: &Path) -> Plan {
         helper: program(),
         audit: place.to_owned(),
         environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-        services: vec![Service {
-            name: SERVICE.to_owned(),
-            run: "echo it is up; exec sleep 1000".to_owned(),
-            ready: Some(Ready {
-                probe: Probe::Log {
-                    text: "it is up".to_owned(),
-                },
-                timeout_ms: 60_000,
-            }),
-            depends_on: Vec::new(),
-            restart: Restart::No,
-            on_assign: OnAssign::None,
-            build: None,
-            rebuild_when: Vec::new(),
-            env: Vec::new(),
-            port: None,
-        }],
         ..Plan::default()
     }
 }
@@ -99,15 +98,56 @@ fn start(plan: &Plan) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_processes_over_tcp_are_a_workspace() {
     let place = tempfile::tempdir().unwrap();
-    let plan = plan(place.path());
+    let plan = Plan {
+        services: vec![conformance::service()],
+        ..plan(place.path())
+    };
     let mut keeper = start(&plan);
     let port = fs::read_to_string(place.path().join("port")).unwrap();
     conformance::all(&Workspace {
-        connect: Arc::new(Tcp(port.parse().unwrap())),
+        client: KeeperClient::new(Tcp(port.parse().unwrap())),
         root: plan.root.clone(),
         helper: plan.helper.to_str().unwrap().to_owned(),
     })
     .await;
     let ended = tokio::task::spawn_blocking(move || keeper.wait().unwrap());
     assert!(ended.await.unwrap().success(), "it was asked to stop");
+}
+
+/// Init is stopped, gets the request to start the command, and is killed before it reads that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_init_did_not_start_is_an_error_and_not_an_exit_code() {
+    let place = tempfile::tempdir().unwrap();
+    let plan = plan(place.path());
+    let mut keeper = start(&plan);
+    let own = keeper.id();
+    let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
+    let init = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    let pidfd = pidfd_open(init, PidfdFlags::empty()).unwrap();
+    let link = pidfd_getfd(&pidfd, 0, PidfdGetfdFlags::empty()).unwrap();
+    kill_process(init, Signal::STOP).unwrap();
+    let request = ExecRequest {
+        argv: vec![b"true".to_vec()],
+        ..ExecRequest::default()
+    };
+    let client = KeeperClient::new(Direct(plan.socket.clone()));
+    let mut command = client.exec(request).await.unwrap();
+    let is_asked = async {
+        while rustix::io::ioctl_fionread(&link).unwrap() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, is_asked)
+        .await
+        .expect("the keeper asks init");
+    drop(link);
+    kill_process(init, Signal::KILL).unwrap();
+    let answer = tokio::time::timeout(limit, command.output.recv()).await;
+    match answer.unwrap().unwrap() {
+        ExecOutput::Failed(fault) => assert_eq!(fault.code, Code::ExecFailed, "{fault}"),
+        other => panic!("{other:?}"),
+    }
+    let ended = tokio::task::spawn_blocking(move || keeper.wait().unwrap());
+    assert!(!ended.await.unwrap().success(), "init was killed");
 }

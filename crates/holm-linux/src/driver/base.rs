@@ -67,12 +67,13 @@ impl Builds {
         built
     }
 
-    /// Runs work for a workspace to its end even when the future is dropped.
-    pub async fn uninterrupted(
+    /// Runs work for a workspace to its end even when the future is dropped; [`ended`](Self::ended)
+    /// waits for that.
+    pub async fn uninterrupted<T: Send + 'static>(
         &self,
         workspace: &str,
-        work: impl FnOnce() -> Result<(), Fault> + Send + 'static,
-    ) -> Result<(), Fault> {
+        work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
         let (alive, ended) = watch::channel(());
         self.locked().insert(workspace.to_owned(), ended);
         let done = try_blocking(move || {
@@ -84,7 +85,7 @@ impl Builds {
         done
     }
 
-    /// Waits until no build for the workspace is left.
+    /// Waits until no build and no other work for the workspace is left.
     pub async fn ended(&self, workspace: &str) {
         let build = self.locked().remove(workspace);
         if let Some(mut build) = build {

@@ -43,10 +43,12 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
     keep().map_err(|error: io::Error| {
         // It is unused now; if removal fails, the next collection finds it.
         let _ = remove_tree(bringing);
-        let message = format!("cannot keep what was brought: {error}");
+        let message = "cannot keep what was brought";
         match error.kind() {
-            io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, "leave it out"),
-            _ => disk_fault(&error, "cannot keep what was brought".to_owned()),
+            io::ErrorKind::InvalidData => {
+                Fault::new(Code::Refused, message, "leave it out").because(error)
+            }
+            _ => disk_fault(error, "cannot keep what was brought".to_owned()),
         }
     })
 }

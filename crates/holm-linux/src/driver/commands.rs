@@ -94,7 +94,7 @@ impl Commands<'_> {
         dirs: &WorkspaceDirs,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        let mut log = Log::create(dirs).map_err(|error| self.disk(&error))?;
+        let mut log = Log::create(dirs).map_err(|error| self.disk(error))?;
         for (position, command) in self.list.iter().enumerate() {
             let running = Running {
                 command,
@@ -108,7 +108,7 @@ impl Commands<'_> {
                 return Err(self.failed(layout, &what, log));
             }
         }
-        log.end().map_err(|error| self.disk(&error))
+        log.end().map_err(|error| self.disk(error))
     }
 
     fn failed(&self, layout: &Layout, what: &str, mut log: Log) -> Fault {
@@ -136,7 +136,7 @@ impl Commands<'_> {
         Fault::new(self.of.code(), message, hint)
     }
 
-    fn disk(&self, error: &io::Error) -> Fault {
+    fn disk(&self, error: io::Error) -> Fault {
         disk_fault(error, format!("cannot write the log of the {}", self.of))
     }
 }
@@ -162,7 +162,7 @@ struct Running<'a> {
 
 impl Running<'_> {
     async fn run(&self, dirs: &WorkspaceDirs, log: &mut Log) -> Result<u8, Fault> {
-        let disk = |error: io::Error| self.all.disk(&error);
+        let disk = |error: io::Error| self.all.disk(error);
         log.begin(self.command).map_err(disk)?;
         let argv = ["sh", "-c", self.command];
         let request = ExecRequest {

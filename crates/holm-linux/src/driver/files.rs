@@ -27,7 +27,8 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
         return Ok(());
     }
     let (layout, made) = (Arc::clone(&driver.layout), Arc::clone(&spec));
-    try_blocking(move || make_places(&layout, &made)).await?;
+    let work = move || make_places(&layout, &made);
+    driver.builds.uninterrupted(&spec.id, work).await?;
     if let Some(origin) = &spec.origin {
         snapshot::copy_origin(driver, &spec, origin).await?;
     }
@@ -38,7 +39,7 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
 fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
-    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id}"));
+    let disk = |error: io::Error| disk_fault(error, format!("cannot make the files of {id}"));
     remove_tree(&dirs.dir).map_err(disk)?;
     make_directories(&dirs).map_err(disk)?;
     write_etc(&dirs, spec).map_err(disk)?;
@@ -69,10 +70,12 @@ fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Res
     if archive.exists() {
         unpack(&archive, &dirs.upper()).map_err(|error| {
             let hint = "name the files one by one with `--include`";
-            let message = format!("cannot lay out the included files: {error}");
+            let message = "cannot lay out the included files";
             match error.kind() {
-                io::ErrorKind::InvalidData => Fault::new(Code::Refused, message, hint),
-                _ => disk_fault(&error, format!("cannot make the files of {}", spec.id)),
+                io::ErrorKind::InvalidData => {
+                    Fault::new(Code::Refused, message, hint).because(error)
+                }
+                _ => disk_fault(error, format!("cannot make the files of {}", spec.id)),
             }
         })?;
     }
@@ -86,7 +89,7 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
     if generation(&dirs)? == Some(spec.generation) {
         return Ok(());
     }
-    let disk = |error: io::Error| disk_fault(&error, format!("cannot make the files of {id} anew"));
+    let disk = |error: io::Error| disk_fault(error, format!("cannot make the files of {id} anew"));
     for path in [dirs.upper(), dirs.work(), dirs.pins(), dirs.prepared()] {
         volume::set_aside(&dirs, &path).map_err(disk)?;
     }
@@ -103,7 +106,7 @@ pub async fn remake(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<()
                 from: dirs.snapshots().join(key).join("upper"),
                 to: dirs.upper(),
             };
-            snapshot::copy_still(driver, Some(&id), vec![pair]).await?;
+            snapshot::copy_still(driver, &spec, Some(&id), vec![pair]).await?;
         }
         None => {
             fs::create_dir_all(dirs.upper()).map_err(disk)?;
@@ -124,10 +127,7 @@ pub fn generation(dirs: &WorkspaceDirs) -> Result<Option<u64>, Fault> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(disk_fault(
-                &error,
-                format!("cannot read {}", path.display()),
-            ));
+            return Err(disk_fault(error, format!("cannot read {}", path.display())));
         }
     };
     match text.trim() {
@@ -146,7 +146,7 @@ fn complete(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let fresh = dirs.complete().with_extension("new");
     let written = fs::write(&fresh, spec.generation.to_string())
         .and_then(|()| fs::rename(&fresh, dirs.complete()));
-    written.map_err(|error| disk_fault(&error, format!("cannot make the files of {}", spec.id)))
+    written.map_err(|error| disk_fault(error, format!("cannot make the files of {}", spec.id)))
 }
 
 /// Copies files that the user's settings name (`[home] copy`); missing ones are skipped.
@@ -236,7 +236,10 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_core::WorkspaceId;
+    use holm_core::{ProjectId, WorkspaceId};
+    use holm_engine::conformance;
+    use holm_engine::driver::Driver;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     /// Files of another generation are moved away, so the value must never be guessed.
     #[test]
@@ -257,10 +260,51 @@ mod tests {
             fs::write(dirs.complete(), text).unwrap();
             let fault = generation(&dirs).unwrap_err();
             assert_eq!(fault.code, Code::CorruptState, "{text}");
-            assert!(fault.message.contains(text), "{fault}");
+            assert!(fault.message().contains(text), "{fault}");
         }
         fs::remove_file(dirs.complete()).unwrap();
         fs::create_dir(dirs.complete()).unwrap();
         assert!(generation(&dirs).is_err());
+    }
+
+    /// A cancelled creation drops the future, but not the thread that makes the files: here it waits for the
+    /// included files, which come by a pipe.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn undo_waits_for_the_thread_that_makes_the_files() {
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout {
+            data_dir: place.path().join("data"),
+            run_dir: place.path().join("run"),
+        };
+        let pipe = place.path().join("include.tar");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (id, project) = (WorkspaceId::random(), ProjectId::random());
+        let dirs = layout.workspace(&id);
+        let mut spec = conformance::spec(&id, &project, &"0".repeat(40));
+        spec.brought.include_tar = Some(pipe.clone());
+        let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new()))).unwrap();
+        let driver = Arc::new(driver);
+
+        let (maker, made) = (Arc::clone(&driver), Arc::new(spec.clone()));
+        let making = tokio::spawn(async move { make(&maker, made).await });
+        // The thread writes this file last before it opens the pipe.
+        while !dirs.guest().join("id").exists() {
+            tokio::task::yield_now().await;
+        }
+        making.abort();
+        assert!(making.await.unwrap_err().is_cancelled());
+        let (undoer, undone) = (Arc::clone(&driver), spec.clone());
+        let undoing = tokio::spawn(async move { undoer.undo(&undone).await });
+        // Meanwhile other workspaces are undone, which takes as long.
+        for _ in 0..20 {
+            let other = conformance::spec(&WorkspaceId::random(), &project, &spec.id);
+            driver.undo(&other).await.unwrap();
+        }
+        let has_waited = dirs.dir.exists() && !undoing.is_finished();
+        // The thread reads the end of the pipe, and goes on.
+        drop(fs::OpenOptions::new().write(true).open(pipe).unwrap());
+        assert!(has_waited);
+        undoing.await.unwrap().unwrap();
+        assert!(!dirs.dir.exists());
     }
 }

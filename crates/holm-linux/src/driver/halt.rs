@@ -5,7 +5,7 @@ use super::{disk_fault, observe};
 use crate::Layout;
 use crate::cgroup;
 use crate::sys::lock;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Cause, Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::process;
@@ -28,12 +28,12 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => {
             let what = format!("cannot remove the socket of {id}");
-            return Err(disk_fault(&error, what));
+            return Err(disk_fault(error, what));
         }
     }
     // A killed keeper could not do this itself.
     let id = id.clone();
-    try_blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, &error))).await
+    try_blocking(move || cgroup::sweep(&dirs, TEARDOWN).map_err(|error| hangs(&id, error))).await
 }
 
 async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
@@ -59,7 +59,7 @@ async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault>
     if wait_until_gone(dirs, id).await? {
         return Ok(());
     }
-    Err(hangs(id, &"the keeper stays"))
+    Err(hangs(id, "the keeper stays"))
 }
 
 /// The kernel ends the init of a killed keeper. A frozen init dies only when it is thawed.
@@ -74,16 +74,17 @@ async fn end_left_init(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fau
     let ended = tokio::task::spawn_blocking(move || init.ends_within(TEARDOWN));
     match ended.await {
         Ok(true) => Ok(()),
-        _ => Err(hangs(id, &"init stays")),
+        _ => Err(hangs(id, "init stays")),
     }
 }
 
-fn hangs(id: &WorkspaceId, why: &dyn std::fmt::Display) -> Fault {
+fn hangs(id: &WorkspaceId, cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("the processes of workspace {id} do not end: {why}"),
+        format!("the processes of workspace {id} do not end"),
         "something of it hangs in the kernel; `holm stop` again, or look at `ps`",
     )
+    .because(cause)
 }
 
 /// Keeps any keeper from starting while the file is open. `None`: there are no files, or a keeper
@@ -128,5 +129,5 @@ async fn wait_until_gone(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<bool,
 
 fn keeper_pid(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Option<i32>, Fault> {
     observe::keeper_pid(dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))
+        .map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))
 }

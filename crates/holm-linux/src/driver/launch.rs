@@ -16,7 +16,7 @@ use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::plan::Keeper;
 use holm_core::spec::{Dirty, Move, WorkspaceSpec};
 use holm_core::state::Ended;
-use holm_core::{Code, Fault, ProjectId};
+use holm_core::{Cause, Code, Fault, ProjectId};
 use holm_engine::inside;
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
@@ -88,7 +88,7 @@ async fn is_launched(
     dirs: &WorkspaceDirs,
 ) -> Result<bool, Fault> {
     let holder = observe::keeper_pid(dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {}", spec.id)))?;
+        .map_err(|error| disk_fault(error, format!("cannot look at the lock of {}", spec.id)))?;
     if holder.is_none() {
         return Ok(false);
     }
@@ -105,7 +105,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
     }
     refuse_full(driver, spec, &dirs).await?;
     environment::follow_spec(&dirs, spec)
-        .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
+        .map_err(|error| disk_fault(error, format!("cannot write for {id}")))?;
     volume::sweep(&dirs, spec);
     if let Some(preparation) = Preparation::of(spec)
         && !dirs.prepared().exists()
@@ -117,7 +117,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
         }
         tokio::fs::write(dirs.prepared(), "")
             .await
-            .map_err(|error| disk_fault(&error, format!("cannot write for {id}")))?;
+            .map_err(|error| disk_fault(error, format!("cannot write for {id}")))?;
         if spec.protected_paths.is_empty() && spec.services.is_empty() {
             return Ok(());
         }
@@ -189,7 +189,7 @@ async fn refuse_full(
             .output()
             .and_then(|output| measure::understand(&output.stdout));
         let taken = measured
-            .map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))?;
+            .map_err(|error| disk_fault(error, format!("cannot measure workspace {id}")))?;
         if taken <= limit {
             return Ok(());
         }
@@ -253,10 +253,10 @@ async fn start_keeper(
     if !spec.secrets.is_empty() {
         // A workspace older than its first secret does not have the directory yet.
         std::fs::create_dir_all(dirs.guest().join("secrets"))
-            .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+            .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;
     }
     let secret = guests::new_secret(dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+        .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;
     let guests = GuestDoor {
         socket: driver.layout.guests_socket(),
         secret,
@@ -265,7 +265,7 @@ async fn start_keeper(
     plan.keeper.volumes = volumes;
     plan.keeper.guests = Some(guests);
     ca_certificates::prepare(&mut plan, dirs)
-        .map_err(|error| disk_fault(&error, format!("cannot write for {}", spec.id)))?;
+        .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;
     let started = async {
         let log = File::options()
             .create(true)
@@ -286,21 +286,21 @@ async fn start_keeper(
         tokio::spawn(async move { child.wait().await });
         io::Result::Ok(answer)
     };
-    let why = match tokio::time::timeout(PATIENCE, started).await {
+    let cause: Cause = match tokio::time::timeout(PATIENCE, started).await {
         Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
             Ok(LaunchAnswer::Ready) => return Ok(()),
             // The keeper has recorded the reason itself.
             Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
-            Err(_) => "its keeper ended without a word".to_owned(),
+            Err(_) => "its keeper ended without a word".into(),
         },
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "its keeper does not answer".to_owned(),
+        Ok(Err(error)) => error.into(),
+        Err(_) => "its keeper does not answer".into(),
     };
     if matches!(observe::keeper_pid(dirs), Ok(None)) {
         // The failure to start matters more than recording it.
-        let _ = holm_keeper::keeper::write_not_started(dirs, &why);
+        let _ = holm_keeper::keeper::write_not_started(dirs, &cause.to_string());
     }
-    Err(start_fault(&spec.id, &why))
+    Err(start_fault(&spec.id, cause))
 }
 
 fn plan(
@@ -319,7 +319,7 @@ fn plan(
             label: spec.label.clone(),
             root: spec.root.clone(),
             caches: cache::mounts(&driver.layout, spec, dirs).map_err(|error| {
-                disk_fault(&error, format!("cannot make the caches of {}", spec.id))
+                disk_fault(error, format!("cannot make the caches of {}", spec.id))
             })?,
             dir: dirs.dir.clone(),
             socket: dirs.socket.clone(),
@@ -365,7 +365,7 @@ fn plan(
         required,
         bundles: Vec::new(),
         siblings: siblings::shown(&driver.layout, &project, spec)
-            .map_err(|error| disk_fault(&error, format!("cannot show siblings to {}", spec.id)))?,
+            .map_err(|error| disk_fault(error, format!("cannot show siblings to {}", spec.id)))?,
     })
 }
 
@@ -404,7 +404,7 @@ async fn lay_out_dirty(
     };
     let pack = tokio::fs::read(pack)
         .await
-        .map_err(|error| disk_fault(&error, "cannot read the uncommitted state".to_owned()))?;
+        .map_err(|error| disk_fault(error, "cannot read the uncommitted state".to_owned()))?;
     if !pack.is_empty() {
         git(dirs, &["index-pack", "--stdin", "--fix-thin"], pack).await?;
     }
@@ -475,13 +475,10 @@ async fn git(dirs: &WorkspaceDirs, arguments: &[&str], input: Vec<u8>) -> Result
     Err(start_fault("", "the keeper went away"))
 }
 
-fn start_fault(id: &str, why: &str) -> Fault {
-    let message = format!("workspace {id} could not be started: {why}");
-    Fault::new(
-        Code::StartFailed,
-        message,
-        "`holm doctor` looks at what it needs",
-    )
+fn start_fault(id: &str, cause: impl Into<Cause>) -> Fault {
+    let message = format!("workspace {id} could not be started");
+    let hint = "`holm doctor` looks at what it needs";
+    Fault::new(Code::StartFailed, message, hint).because(cause)
 }
 
 /// Explains a failed launch step to the user.
@@ -490,50 +487,55 @@ fn explain(id: &str, failure: &LaunchFailure) -> Fault {
         part, step, cause, ..
     } = failure;
     let missing = |what: &str| {
-        let message = format!("{what} is not available on this machine: cannot {step}: {cause}");
+        let message = format!("{what} is not available on this machine: cannot {step}");
         Fault::new(
             Code::IsolationMissing,
             message,
             "`holm doctor` says how to get it",
         )
+        .because(cause.as_str())
     };
     match part {
         Part::Limit => Fault::new(
             Code::LimitUnavailable,
-            format!("limits.{step} of holm.toml cannot be enforced here: {cause}"),
+            format!("limits.{step} of holm.toml cannot be enforced here"),
             format!(
                 "`holm up --allow-degraded={step}` goes on without it; to get it, {}",
                 cgroup::advice()
             ),
-        ),
+        )
+        .because(cause.as_str()),
         Part::User => missing("a user namespace"),
         Part::Network => missing("a network namespace"),
         Part::Egress => Fault::new(
             Code::IsolationMissing,
-            format!("the gateway is not available on this machine: cannot {step}: {cause}"),
+            format!("the gateway is not available on this machine: cannot {step}"),
             "`holm doctor` says how to get it; `--allow-degraded=egress` goes on with no way out",
-        ),
+        )
+        .because(cause.as_str()),
         Part::Overlay => missing("overlayfs in a user namespace"),
         Part::Proc => missing("a fresh /proc"),
         Part::Seccomp => missing("seccomp"),
         Part::NoNewPrivileges => missing("no_new_privs"),
         Part::ProtectedPath => Fault::new(
             Code::ProtectedPath,
-            format!("cannot {step}: {cause}"),
+            format!("cannot {step}"),
             "name the real path in `protected_paths` of holm.toml",
-        ),
+        )
+        .because(cause.as_str()),
         Part::VolumeTaken => Fault::new(
             Code::VolumeTaken,
             format!("workspace {cause} runs with the volume {step}, which one may have at a time"),
             format!("`holm stop {cause}` gives it back"),
         ),
-        Part::Volume => start_fault(id, &format!("cannot mount the volume {step}: {cause}")),
+        Part::Volume => start_fault(id, format!("cannot mount the volume {step}: {cause}")),
         Part::Secrets => Fault::new(
             Code::IsolationMissing,
-            format!("cannot {step}: {cause}"),
+            format!("cannot {step}"),
             "`holm doctor` says how to get it (`nested = true` goes without it); \
              `--allow-degraded=landlock` goes on, and every program inside can read them",
-        ),
-        Part::Mount | Part::Other => start_fault(id, &format!("cannot {step}: {cause}")),
+        )
+        .because(cause.as_str()),
+        Part::Mount | Part::Other => start_fault(id, format!("cannot {step}: {cause}")),
     }
 }

@@ -79,7 +79,7 @@ pub async fn build(
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     let upper = dirs.upper();
-    let disk = |error: io::Error| disk_fault(&error, "cannot look at a set-up's files".to_owned());
+    let disk = |error: io::Error| disk_fault(error, "cannot look at a set-up's files".to_owned());
     let before = try_blocking(move || Before::look(&upper).map_err(disk)).await?;
     let commands = Commands {
         list: &setup.commands,
@@ -184,7 +184,7 @@ fn prune(
 }
 
 fn not_kept(error: io::Error) -> Fault {
-    disk_fault(&error, "cannot keep what the set-up made".to_owned())
+    disk_fault(error, "cannot keep what the set-up made".to_owned())
 }
 
 /// Turns the files of the stopped workspace into the layer.

@@ -79,7 +79,7 @@ pub fn workspace(
         })
     });
     let usage =
-        usage.map_err(|error| disk_fault(&error, format!("cannot measure workspace {id}")))?;
+        usage.map_err(|error| disk_fault(error, format!("cannot measure workspace {id}")))?;
     Ok(DiskUsage {
         workspaces: HashMap::from([(id, usage)]),
         ..DiskUsage::default()
@@ -110,7 +110,7 @@ pub fn volumes(layout: &Layout, specs: &[Arc<WorkspaceSpec>]) -> Result<DiskUsag
 pub fn room(layout: &Layout) -> Result<Machine, Fault> {
     machine::look(&layout.data_dir).map_err(|error| {
         let message = format!("cannot look at the disk of {}", layout.data_dir.display());
-        disk_fault(&error, message)
+        disk_fault(error, message)
     })
 }
 

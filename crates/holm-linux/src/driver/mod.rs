@@ -74,7 +74,7 @@ impl LinuxDriver {
     pub fn new(layout: Layout, secrets: GrantSource) -> Result<Self, Fault> {
         let program = program::keep_copy(&layout).map_err(|error| {
             disk_fault(
-                &error,
+                error,
                 format!(
                     "cannot keep a copy of holm in {}",
                     layout.data_dir.display()
@@ -88,7 +88,7 @@ impl LinuxDriver {
             layout.run_dir.join("w"),
         ] {
             std::fs::create_dir_all(&directory).map_err(|error| {
-                disk_fault(&error, format!("cannot make {}", directory.display()))
+                disk_fault(error, format!("cannot make {}", directory.display()))
             })?;
         }
         Ok(Self {
@@ -107,7 +107,7 @@ impl LinuxDriver {
         let (from, to) = (self.layout.workspace(&id).dir, self.layout.trash(&id));
         move_files(&from, &to)
             .await
-            .map_err(|error| disk_fault(&error, format!("cannot move workspace {id} to the trash")))
+            .map_err(|error| disk_fault(error, format!("cannot move workspace {id} to the trash")))
     }
 
     async fn take_back(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -115,7 +115,7 @@ impl LinuxDriver {
         let (from, to) = (self.layout.trash(&id), self.layout.workspace(&id).dir);
         move_files(&from, &to).await.map_err(|error| {
             disk_fault(
-                &error,
+                error,
                 format!("cannot move workspace {id} out of the trash"),
             )
         })
@@ -225,7 +225,7 @@ impl Driver for LinuxDriver {
         self.builds.ended(&spec.id).await;
         halt::halt(&self.layout, &id).await?;
         // A keeper that a daemon before this one started may be about to take its lock.
-        let disk = |error| disk_fault(&error, format!("cannot undo workspace {id}"));
+        let disk = |error| disk_fault(error, format!("cannot undo workspace {id}"));
         let mut held = halt::hold(&self.layout, &id).map_err(disk)?;
         if held.is_none() {
             halt::halt(&self.layout, &id).await?;
@@ -235,7 +235,7 @@ impl Driver for LinuxDriver {
         try_blocking(move || {
             let _held = held;
             remove_tree(&dir)
-                .map_err(|error| disk_fault(&error, format!("cannot remove {}", dir.display())))
+                .map_err(|error| disk_fault(error, format!("cannot remove {}", dir.display())))
         })
         .await
     }
@@ -272,23 +272,24 @@ async fn move_files(from: &Path, to: &Path) -> io::Result<()> {
 
 /// The id was valid when it was stored; anything else is a damaged store.
 fn workspace_id(spec: &WorkspaceSpec) -> Result<WorkspaceId, Fault> {
-    WorkspaceId::parse(&spec.id).map_err(|error| corrupt(&error))
+    WorkspaceId::parse(&spec.id).map_err(corrupt)
 }
 
 fn project_id(spec: &WorkspaceSpec) -> Result<ProjectId, Fault> {
-    ProjectId::parse(&spec.project_id).map_err(|error| corrupt(&error))
+    ProjectId::parse(&spec.project_id).map_err(corrupt)
 }
 
-fn corrupt(error: &holm_core::id::NotAnId) -> Fault {
+fn corrupt(error: holm_core::id::NotAnId) -> Fault {
     Fault::new(
         Code::CorruptState,
-        format!("a stored workspace is damaged: {error}"),
+        "a stored workspace is damaged",
         "holm doctor",
     )
+    .because(error)
 }
 
 /// The fault for a file system error.
-fn disk_fault(error: &io::Error, what: String) -> Fault {
+fn disk_fault(error: io::Error, what: String) -> Fault {
     let (code, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (
             Code::DiskFull,
@@ -303,5 +304,5 @@ fn disk_fault(error: &io::Error, what: String) -> Fault {
             "see the daemon's log; `holm daemon status` names its directory",
         ),
     };
-    Fault::new(code, format!("{what}: {error}"), hint)
+    Fault::new(code, what, hint).because(error)
 }

@@ -78,7 +78,7 @@ type Seen = (Keeper, Option<Status>, Option<Ended>);
 async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
     let holder = || {
         keeper_pid(dirs)
-            .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))
+            .map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))
     };
     let Some(pid) = holder()? else {
         return Ok(without_keeper(dirs));

@@ -34,7 +34,7 @@ pub async fn programs_in_use(
     for id in &known.workspaces {
         let dirs = layout.workspace(id);
         let holder = observe::keeper_pid(&dirs)
-            .map_err(|error| disk_fault(&error, format!("cannot look at the lock of {id}")))?;
+            .map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))?;
         if holder.is_none() {
             continue;
         }
@@ -184,7 +184,7 @@ pub fn discard(layout: &Layout, what: Discard) -> Result<Option<Discarded>, Faul
         Ok(()) => Ok(Some(Discarded::new(name))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(disk_fault(
-            &error,
+            error,
             format!("cannot delete {}", path.display()),
         )),
     }
@@ -208,7 +208,7 @@ pub fn delete(layout: &Layout, discarded: &Discarded, progress: &Progress) -> Re
             progress.tell("deleting", files, 0);
         }
     });
-    removed.map_err(|error| disk_fault(&error, format!("cannot delete {}", path.display())))?;
+    removed.map_err(|error| disk_fault(error, format!("cannot delete {}", path.display())))?;
     Ok(bytes)
 }
 
@@ -219,7 +219,7 @@ pub fn entries(path: &Path) -> Result<Vec<DirEntry>, Fault> {
         Ok(entries) => Ok(entries),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(disk_fault(
-            &error,
+            error,
             format!("cannot look into {}", path.display()),
         )),
     }

@@ -96,6 +96,6 @@ fn keep(layout: &Layout, id: &WorkspaceId, volume: &Volume, key: &LayerKey) -> R
     };
     put_together().map_err(|error| {
         let name = &volume.name;
-        disk_fault(&error, format!("cannot keep what the seed of {name} made"))
+        disk_fault(error, format!("cannot keep what the seed of {name} made"))
     })
 }

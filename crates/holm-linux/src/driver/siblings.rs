@@ -55,7 +55,7 @@ pub fn show(layout: &Layout, tree: SiblingTree) -> Result<(), Fault> {
     } = tree;
     let (place, workshop) = (directory(layout, &project), workshop(layout, &project));
     exchange(&place, &workshop, &id, archive)
-        .map_err(|error| disk_fault(&error, format!("cannot show the tree of {id}")))
+        .map_err(|error| disk_fault(error, format!("cannot show the tree of {id}")))
 }
 
 /// Removes the trees of all other workspaces.
@@ -71,7 +71,7 @@ pub fn show_only(
         };
         let (place, workshop) = (directory(layout, &project), workshop(layout, &project));
         take_back(&place, &workshop, shown.get(&project).unwrap_or(&nothing))
-            .map_err(|error| disk_fault(&error, "cannot take a tree back".to_owned()))?;
+            .map_err(|error| disk_fault(error, "cannot take a tree back".to_owned()))?;
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
     }
     let making = dirs.snapshots().join(format!("{MAKING}{}", snapshot.key));
     let what = format!("cannot take a snapshot of workspace {id}");
-    let disk = |error: io::Error| disk_fault(&error, what.clone());
+    let disk = |error: io::Error| disk_fault(error, what.clone());
     fs::create_dir_all(making.join("volumes")).map_err(disk)?;
     let to = |volume: &Volume| making.join("volumes").join(&volume.name);
     let mut pairs = pairs(
@@ -51,11 +51,10 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
         |volume| volume::own(&dirs, volume),
         to,
     ));
-    if let Err(fault) = copy(driver, &id, pairs).await {
+    if let Err(fault) = copy(driver, spec, &id, pairs).await {
         // Perhaps the disk is full; the next start deletes what is left.
-        let _ =
-            try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(&error, what)))
-                .await;
+        let _ = try_blocking(move || remove_tree(&making).map_err(|error| disk_fault(error, what)))
+            .await;
         return Err(fault);
     }
     let kept = try_blocking(move || {
@@ -64,7 +63,7 @@ pub async fn take(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Faul
             rustix::fs::syncfs(File::open(&making)?)?;
             fs::rename(&making, &target)
         };
-        keep().map_err(|error: io::Error| disk_fault(&error, "cannot keep a snapshot".to_owned()))
+        keep().map_err(|error: io::Error| disk_fault(error, "cannot keep a snapshot".to_owned()))
     });
     kept.await
 }
@@ -75,7 +74,7 @@ pub async fn copy_origin(
     spec: &WorkspaceSpec,
     origin: &Origin,
 ) -> Result<(), Fault> {
-    let source = WorkspaceId::parse(&origin.workspace).map_err(|error| super::corrupt(&error))?;
+    let source = WorkspaceId::parse(&origin.workspace).map_err(super::corrupt)?;
     let (from, to) = (
         driver.layout.workspace(&source),
         driver.layout.workspace(&workspace_id(spec)?),
@@ -85,7 +84,7 @@ pub async fn copy_origin(
         None => Parts::live(&from),
     };
     let mut pairs = pairs(parts, &to.upper(), &to.home());
-    let disk = |error: io::Error| disk_fault(&error, format!("cannot copy workspace {source}"));
+    let disk = |error: io::Error| disk_fault(error, format!("cannot copy workspace {source}"));
     for volume in &spec.volumes {
         fs::create_dir_all(volume::generation(&to, volume)).map_err(disk)?;
     }
@@ -102,8 +101,8 @@ pub async fn copy_origin(
     }));
     match origin.snapshot {
         // A snapshot never changes, so it needs no stop.
-        Some(_) => copy_still(driver, None, pairs).await,
-        None => copy(driver, &source, pairs).await,
+        Some(_) => copy_still(driver, spec, None, pairs).await,
+        None => copy(driver, spec, &source, pairs).await,
     }
 }
 
@@ -174,13 +173,18 @@ fn volume_pairs(
     pairs.filter(|pair| pair.from.is_dir()).collect()
 }
 
-/// Copies a workspace's files as of one instant.
-async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Result<(), Fault> {
+/// Copies the files of workspace `id` as of one instant, for the workspace of `spec`.
+async fn copy(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    id: &WorkspaceId,
+    pairs: Vec<Pair>,
+) -> Result<(), Fault> {
     let dirs = driver.layout.workspace(id);
     let what = || format!("cannot copy workspace {id}");
-    let keeper = observe::keeper_pid(&dirs).map_err(|error| disk_fault(&error, what()))?;
+    let keeper = observe::keeper_pid(&dirs).map_err(|error| disk_fault(error, what()))?;
     if keeper.is_none() {
-        return copy_still(driver, Some(id), pairs).await;
+        return copy_still(driver, spec, Some(id), pairs).await;
     }
     match client(&dirs)
         .ask_within(Op::Copy(pairs), COPIED_WITHIN)
@@ -189,25 +193,26 @@ async fn copy(driver: &LinuxDriver, id: &WorkspaceId, pairs: Vec<Pair>) -> Resul
         Answer::Failed { errno, cause } => {
             let error = errno.map(io::Error::from_raw_os_error);
             let error = error.unwrap_or_else(|| io::Error::other(cause));
-            Err(disk_fault(&error, what()))
+            Err(disk_fault(error, what()))
         }
         _ => Ok(()),
     }
 }
 
-/// Copies files that no process writes. A workspace's lock is held meanwhile, so that nothing
-/// starts.
+/// Copies files that no process writes, for the workspace of `spec`. The lock of workspace `id` is held
+/// meanwhile, so that nothing starts.
 pub async fn copy_still(
     driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
     id: Option<&WorkspaceId>,
     pairs: Vec<Pair>,
 ) -> Result<(), Fault> {
     let (layout, program, id) = (driver.layout.clone(), driver.program.clone(), id.cloned());
-    try_blocking(move || {
+    let work = move || {
         let what = "cannot copy a workspace's files".to_owned();
         let held = id.map(|id| halt::hold(&layout, &id)).transpose();
-        let _held = held.map_err(|error| disk_fault(&error, what.clone()))?;
-        copier::run(&program, &pairs).map_err(|error| disk_fault(&error, what))
-    })
-    .await
+        let _held = held.map_err(|error| disk_fault(error, what.clone()))?;
+        copier::run(&program, &pairs).map_err(|error| disk_fault(error, what))
+    };
+    driver.builds.uninterrupted(&spec.id, work).await
 }

@@ -15,7 +15,6 @@ use crate::copier;
 use holm_core::config::Policy;
 use holm_core::spec::{Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::files::remove::empty_tree;
 use holm_keeper::wire::{Answer, Below, Mounted, Op, Pair, Renewal, VolumeMount};
@@ -40,8 +39,8 @@ pub async fn mounts(
         return Ok(Vec::new());
     }
     let (layout, program) = (Arc::clone(&driver.layout), driver.program.clone());
-    let (spec, dirs) = (spec.clone(), dirs.clone());
-    try_blocking(move || {
+    let (id, spec, dirs) = (spec.id.clone(), spec.clone(), dirs.clone());
+    let work = move || {
         let volumes = spec.volumes.iter();
         volumes
             .map(|volume| {
@@ -49,12 +48,12 @@ pub async fn mounts(
                 let made = begun.and_then(|()| mount(&layout, &spec, &dirs, volume));
                 made.map_err(|error| {
                     let (name, id) = (&volume.name, &spec.id);
-                    disk_fault(&error, format!("cannot make the volume {name} of {id}"))
+                    disk_fault(error, format!("cannot make the volume {name} of {id}"))
                 })
             })
             .collect()
-    })
-    .await
+    };
+    driver.builds.uninterrupted(&id, work).await
 }
 
 /// Mounts reset volumes into a running workspace. If that is impossible, the workspace is
@@ -73,9 +72,10 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
         Ok(Answer::Failed { cause, .. }) => {
             return Err(Fault::new(
                 Code::StartFailed,
-                format!("workspace {id}: {cause}"),
+                format!("workspace {id}"),
                 format!("`holm restart {id}` begins with what is wanted"),
-            ));
+            )
+            .because(cause));
         }
         Ok(_) | Err(_) => {
             halt::halt(&driver.layout, &id).await?;

@@ -83,7 +83,7 @@ fn git() -> Check {
         }
         Err(error) => {
             let fault = holm_core::Fault::from(error);
-            Check::required("git", fault.message, Some(fault.hint))
+            Check::required("git", fault.message(), Some(fault.hint))
         }
     }
 }

@@ -13,6 +13,7 @@ use super::relay::Relay;
 use super::request::{self, Arrival};
 use super::{origin, response, tunnel};
 use crate::table::{Inside, LiveWorkspace};
+use holm_core::fault::with_causes;
 use http_body_util::Empty;
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
@@ -20,7 +21,6 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{PathAndQuery, Uri};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
-use std::error::Error;
 
 /// The port that URLs may leave out.
 const HTTP: u16 = 80;
@@ -416,7 +416,12 @@ impl<I> Shared<I> {
             }
             Failed::TooMany(_) => {
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                self.page(status, "busy", format!("{site} is busy"), sentence(failed))
+                self.page(
+                    status,
+                    "busy",
+                    format!("{site} is busy"),
+                    with_causes(failed),
+                )
             }
             Failed::NoAnswer(NoAnswer::SlowHead(_)) => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
@@ -424,7 +429,7 @@ impl<I> Shared<I> {
                     status,
                     "bad_gateway",
                     format!("{site} did not answer"),
-                    sentence(failed),
+                    with_causes(failed),
                 )
             }
             _ => {
@@ -436,7 +441,7 @@ impl<I> Shared<I> {
                         tracing::warn!(%id, %error, "a preview cannot connect");
                         failed.to_string()
                     }
-                    failed => sentence(failed),
+                    failed => with_causes(failed),
                 };
                 self.page(StatusCode::BAD_GATEWAY, "bad_gateway", title, text)
             }
@@ -451,16 +456,4 @@ fn named(workspace: &LiveWorkspace, site: &str) -> String {
     }
     // The site is made of label and project, so both are known to the client.
     format!("{}/{}", workspace.project, workspace.label)
-}
-
-/// The error and its sources, joined.
-fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -66,7 +66,7 @@ impl Telling {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         while self.left > 0 {
             let piece = self.body.next().await;
-            let piece = piece.map_err(|fault| io::Error::other(fault.message))?;
+            let piece = piece.map_err(|fault| io::Error::other(fault.message()))?;
             let Some(piece) = piece else { break };
             let asked = self.cut(piece);
             if !asked.is_empty() {

@@ -255,7 +255,7 @@ async fn search(
     let pattern = query.text("pattern")?.unwrap_or_default();
     if pattern.is_empty() || pattern.len() > MOST_PATTERN {
         let why = format!("`pattern` is not of 1 to {MOST_PATTERN} bytes");
-        return Err(bad_request(&why));
+        return Err(bad_request(why));
     }
     let syntax = if query.flag("regex")? {
         Syntax::Regex
@@ -347,7 +347,7 @@ async fn feed(body: Body, to: mpsc::Sender<Piece>) -> Result<(), Failure> {
     let mut chunks = body.into_data_stream();
     let mut length = 0;
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        let chunk = chunk.map_err(bad_request)?;
         length += chunk.len() as u64;
         if length > MOST_ARCHIVE {
             return Err(too_large("the archive", MOST_ARCHIVE));
@@ -364,7 +364,7 @@ async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| bad_request(&error.to_string()))?;
+        let chunk = chunk.map_err(bad_request)?;
         length += chunk.len() as u64;
         if length > MOST_ARCHIVE {
             break;
@@ -390,7 +390,7 @@ fn passed_on(body: FileBody) -> Body {
             Err(fault) => {
                 // Headers are sent already; the log is the only place for the reason.
                 tracing::warn!(%fault, "content from inside broke off");
-                Err(io::Error::other(fault.message))
+                Err(io::Error::other(fault.message()))
             }
         }
     });

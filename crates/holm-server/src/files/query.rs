@@ -30,7 +30,7 @@ impl FileQuery {
                 .map_err(|_| bad_request("a parameter's name is not UTF-8"))?;
             if found.contains_key(&name) {
                 let name = name.escape_debug();
-                return Err(bad_request(&format!("`{name}` comes twice")));
+                return Err(bad_request(format!("`{name}` comes twice")));
             }
             found.insert(name, decoded(value));
         }
@@ -42,11 +42,11 @@ impl FileQuery {
         let Some(bytes) = self.bytes("path") else {
             return Ok(TreePath::root());
         };
-        TreePath::parse(&bytes).map_err(|why| {
+        TreePath::parse(&bytes).map_err(|error| {
             let shown: String = String::from_utf8_lossy(&bytes).chars().take(200).collect();
-            let message = format!("`{}` is not a path here: {why}", shown.escape_debug());
+            let message = format!("`{}` is not a path here", shown.escape_debug());
             let hint = "paths are relative to the project's root, as `src/main.rs`";
-            Failure(Fault::new(Code::InvalidPath, message, hint))
+            Failure(Fault::new(Code::InvalidPath, message, hint).because(error))
         })
     }
 
@@ -61,13 +61,13 @@ impl FileQuery {
     pub fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
         let value = self.bytes(name).map(String::from_utf8);
         let value = value.transpose();
-        value.map_err(|_| bad_request(&format!("`{name}` is not UTF-8")))
+        value.map_err(|_| bad_request(format!("`{name}` is not UTF-8")))
     }
 
     pub fn number(&mut self, name: &str) -> Result<Option<u64>, Failure> {
         let value = self.text(name)?.map(|text| text.parse());
         let value = value.transpose();
-        value.map_err(|_| bad_request(&format!("`{name}` is not a number")))
+        value.map_err(|_| bad_request(format!("`{name}` is not a number")))
     }
 
     /// A number from 1 to `most`.
@@ -78,7 +78,7 @@ impl FileQuery {
         let limit = usize::try_from(limit)
             .ok()
             .filter(|limit| (1..=most).contains(limit));
-        limit.ok_or_else(|| bad_request(&format!("`limit` is not from 1 to {most}")))
+        limit.ok_or_else(|| bad_request(format!("`limit` is not from 1 to {most}")))
     }
 
     /// The permission bits, in octal.
@@ -98,7 +98,7 @@ impl FileQuery {
         match self.bytes(name).as_deref() {
             None | Some(b"false") => Ok(false),
             Some(b"true") => Ok(true),
-            Some(_) => Err(bad_request(&format!("`{name}` is neither true nor false"))),
+            Some(_) => Err(bad_request(format!("`{name}` is neither true nor false"))),
         }
     }
 
@@ -107,7 +107,7 @@ impl FileQuery {
         match self.0.keys().next() {
             Some(name) => {
                 let name = name.escape_debug();
-                Err(bad_request(&format!("unknown parameter `{name}`")))
+                Err(bad_request(format!("unknown parameter `{name}`")))
             }
             None => Ok(()),
         }

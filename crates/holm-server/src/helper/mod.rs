@@ -112,7 +112,7 @@ impl<'a> Helper<'a> {
 
 fn make_parents(place: &Path) -> Result<&Path, Fault> {
     let parent = place.parent().unwrap_or(place);
-    std::fs::create_dir_all(parent).map_err(|error| not_made(parent, &error))?;
+    std::fs::create_dir_all(parent).map_err(|error| not_made(parent, error))?;
     Ok(parent)
 }
 

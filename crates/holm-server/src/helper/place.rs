@@ -115,9 +115,9 @@ impl Places {
     }
 }
 
-pub fn not_made(place: &Path, error: &io::Error) -> Fault {
-    let message = format!("cannot make a directory in {}: {error}", place.display());
-    Fault::new(Code::ReadOnly, message, "is the source folder writable?")
+pub fn not_made(place: &Path, error: io::Error) -> Fault {
+    let message = format!("cannot make a directory in {}", place.display());
+    Fault::new(Code::ReadOnly, message, "is the source folder writable?").because(error)
 }
 
 pub fn taken(place: &Path) -> Fault {

@@ -42,12 +42,13 @@ pub async fn holm<T: DeserializeOwned>(
         return Err(wrong("no text has a NUL in it"));
     }
     let failed = |error: std::io::Error| {
-        let message = format!("cannot run holm in {}: {error}", directory.display());
+        let message = format!("cannot run holm in {}", directory.display());
         Fault::new(
             Code::Internal,
             message,
             "is the directory there, and readable?",
         )
+        .because(error)
     };
     let child = Command::new(program())
         .env_remove(ERRAND)

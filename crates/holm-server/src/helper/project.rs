@@ -73,7 +73,7 @@ fn rules(wish: &NewProject) -> Result<Vec<String>, Fault> {
     for path in &wish.protected_paths {
         let parsed = ProtectedPath::parse(path).map_err(|error| {
             let path = path.escape_debug();
-            wrong(format!("`{path}` cannot be a protected path: {error}"))
+            wrong(format!("`{path}` cannot be a protected path")).because(error)
         })?;
         words.push(format!("--protect={parsed}"));
     }

@@ -79,10 +79,8 @@ impl Keep {
     }
 
     fn hold(&self, port: u16, workspace: &WorkspaceId) -> Result<Forward, String> {
-        match bind(port) {
-            Ok(bound) => Ok(self.lead(bound, port, workspace)),
-            Err(error) => Err(held_by(port, &error)),
-        }
+        let bound = bind(port).map_err(|error| taken(port, error).message())?;
+        Ok(self.lead(bound, port, workspace))
     }
 
     fn lead(&self, bound: Bound, port: u16, workspace: &WorkspaceId) -> Forward {
@@ -137,7 +135,7 @@ impl Keep {
                 .get(port)
                 .is_some_and(|held| held.forward.is_ok());
             if !is_held {
-                let held = bind(*port).map_err(|error| taken(*port, &error))?;
+                let held = bind(*port).map_err(|error| taken(*port, error))?;
                 bound.insert(*port, held);
             }
         }
@@ -333,25 +331,18 @@ fn listed(known: &[(String, u16)]) -> String {
     }
 }
 
-fn taken(port: u16, error: &io::Error) -> Fault {
+fn taken(port: u16, error: io::Error) -> Fault {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 belong to root; declare a higher one in [ports] of holm.toml"
         }
         _ => "end that program, or take other ports with `--ports`; nothing was changed",
     };
-    Fault::new(Code::PortTaken, held_by(port, error), hint)
-}
-
-/// The program that holds the port, in words.
-fn held_by(port: u16, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            format!(
-                "port {port} of this machine is held by {}",
-                holder::of(port)
-            )
-        }
-        _ => format!("port {port} of this machine cannot be taken: {error}"),
+    if error.kind() == io::ErrorKind::AddrInUse {
+        let holder = holder::of(port);
+        let message = format!("port {port} of this machine is held by {holder}");
+        return Fault::new(Code::PortTaken, message, hint);
     }
+    let message = format!("port {port} of this machine cannot be taken");
+    Fault::new(Code::PortTaken, message, hint).because(error)
 }

@@ -18,7 +18,7 @@ use holm_api::run::{
 };
 use holm_core::agents::TIMEOUT;
 use holm_core::run::RunState;
-use holm_core::{Code, Fault, TreePath, WorkspaceId};
+use holm_core::{Cause, Code, Fault, TreePath, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::{Begun, NewFile, NewRun, Stopped};
 use jiff::Timestamp;
@@ -113,7 +113,7 @@ impl App {
         let state = query.state.as_deref();
         let state = state.map(|word| {
             let states = RunState::ALL.map(RunState::as_str).join(", ");
-            RunState::parse(word).ok_or_else(|| bad_request(&format!("`state` is one of {states}")))
+            RunState::parse(word).ok_or_else(|| bad_request(format!("`state` is one of {states}")))
         });
         let after = query.after.as_deref().map(|text| {
             let place = text.parse::<i64>();
@@ -121,7 +121,7 @@ impl App {
         });
         let limit = query.limit.unwrap_or(ORDINARY_PAGE);
         if !(1..=LONGEST_PAGE).contains(&limit) {
-            return Err(bad_request(&format!("`limit` is not 1 to {LONGEST_PAGE}")));
+            return Err(bad_request(format!("`limit` is not 1 to {LONGEST_PAGE}")));
         }
         let filter = RunFilter {
             workspace,
@@ -272,21 +272,15 @@ fn variables(create: &CreateRun) -> Result<Vec<Variable>, Failure> {
 }
 
 fn tree_path(text: &str) -> Result<TreePath, Failure> {
-    let wrong = |why: String| {
-        let message = format!(
-            "`{}` is not a context file's path: {why}",
-            text.escape_debug()
-        );
-        Failure(Fault::new(
-            Code::InvalidPath,
-            message,
-            "name it below the project's root, as in `docs/task.md`",
-        ))
+    let wrong = |cause: Cause| {
+        let message = format!("`{}` is not a context file's path", text.escape_debug());
+        let hint = "name it below the project's root, as in `docs/task.md`";
+        Failure(Fault::new(Code::InvalidPath, message, hint).because(cause))
     };
     match TreePath::parse(text.as_bytes()) {
-        Ok(path) if path.is_root() => Err(wrong("it is the root itself".to_owned())),
+        Ok(path) if path.is_root() => Err(wrong("it is the root itself".into())),
         Ok(path) => Ok(path),
-        Err(error) => Err(wrong(error.to_string())),
+        Err(error) => Err(wrong(error.into())),
     }
 }
 

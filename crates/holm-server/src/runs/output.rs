@@ -47,7 +47,7 @@ async fn output(
     Parameters(from): Parameters<From>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
-    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     app.engine.run(&key.0, &key.1).await?;
     Ok(upgrade.on_upgrade(move |socket| serve(app, caller, key, from.after.unwrap_or(0), socket)))
 }

@@ -93,11 +93,11 @@ impl Keeping {
             Some(vault) => vault,
             None => {
                 let opened = Vault::open(&self.directory, self.keyring.clone());
-                guard.insert(opened.map_err(|error| self.fault(&error))?)
+                guard.insert(opened.map_err(|error| self.fault(error))?)
             }
         };
         vault.look_again();
-        work(vault).map_err(|error| self.fault(&error))
+        work(vault).map_err(|error| self.fault(error))
     }
 
     pub fn set(&self, scope: Scope, name: &str, value: Value, who: &str) -> Result<Entry, Fault> {
@@ -125,10 +125,8 @@ impl Keeping {
 
     /// Keeps what a client read for a workspace that it is about to request.
     pub fn hand_over(&self, values: Values) -> Result<String, Fault> {
-        let token = holm_secrets::seal::random::<16>().map_err(|error| {
-            let hint = "see the daemon's log";
-            Fault::new(Code::Internal, error.to_string(), hint)
-        })?;
+        let token = holm_secrets::seal::random::<16>()
+            .map_err(|error| Fault::of(Code::Internal, error, "see the daemon's log"))?;
         let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut waiting = lock(&self.waiting);
         let is_fresh = |(at, _): &(Instant, Values)| at.elapsed() < HANDED_OVER_FOR;
@@ -345,11 +343,11 @@ impl Keeping {
         match (place, passphrase) {
             (Some(Place::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
-                unlocked.map_err(|error| self.fault(&error))?;
+                unlocked.map_err(|error| self.fault(error))?;
                 self.with(|vault| vault.check())?;
             }
             (_, Some(passphrase)) => self.with(|vault| vault.unlock(passphrase))?,
-            (Some(_), None) => return Err(self.fault(&VaultError::Locked)),
+            (Some(_), None) => return Err(self.fault(VaultError::Locked)),
             (None, None) => return Ok(()),
         }
         self.note(vec![happening("unlocked", who)]);
@@ -361,14 +359,14 @@ impl Keeping {
         if let Err(fault) = self.expire() {
             tracing::warn!(%fault, "secrets whose time is up were not looked for");
         }
-        self.chain.read().map_err(|error| self.unwritable(&error))
+        self.chain.read().map_err(|error| self.unwritable(error))
     }
 
     /// Checks the record against the store's last head, and returns the newest one.
     pub fn verify(&self) -> Result<Result<Head, Broken>, Fault> {
         let known = self.known_head()?;
         let verified = self.chain.verify(known.as_ref());
-        verified.map_err(|error| self.unwritable(&error))
+        verified.map_err(|error| self.unwritable(error))
     }
 
     /// The action is done, whether or not this can be written; a failure is logged.
@@ -388,7 +386,7 @@ impl Keeping {
     pub fn follow_record(&self) {
         let followed = self.known_head().map(|known| {
             let newest = self.chain.advance(known.as_ref());
-            newest.map_err(|error| self.unwritable(&error))
+            newest.map_err(|error| self.unwritable(error))
         });
         let newest = match followed.and_then(|newest| newest) {
             Ok(Some(newest)) if newest.number > 0 => newest,
@@ -413,14 +411,14 @@ impl Keeping {
         Ok(known.map(|RecordHead { number, hash }| Head { number, hash }))
     }
 
-    fn unwritable(&self, error: &std::io::Error) -> Fault {
+    fn unwritable(&self, error: std::io::Error) -> Fault {
         let place = self.directory.display();
         let hint = format!("is {place} yours, and is there room on the disk?");
-        let message = format!("cannot read the record of what happened to secrets: {error}");
-        Fault::new(Code::ReadOnly, message, hint)
+        let message = "cannot read the record of what happened to secrets";
+        Fault::new(Code::ReadOnly, message, hint).because(error)
     }
 
-    fn fault(&self, error: &VaultError) -> Fault {
+    fn fault(&self, error: VaultError) -> Fault {
         vault_fault(&self.directory, error)
     }
 }
@@ -494,8 +492,8 @@ fn seconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_second()).unwrap_or_default()
 }
 
-fn keyring_fault(directory: &Path, error: &VaultError, why: &KeyringError) -> Fault {
-    let (code, hint) = match why {
+fn keyring_advice(directory: &Path, why: &KeyringError) -> (Code, String) {
+    match why {
         KeyringError::Locked => (
             Code::SecretsLocked,
             "`holm secret unlock` has your desktop ask for its password; \
@@ -516,35 +514,31 @@ fn keyring_fault(directory: &Path, error: &VaultError, why: &KeyringError) -> Fa
                 directory.display()
             ),
         ),
-    };
-    Fault::new(code, error.to_string(), hint)
+    }
 }
 
-fn vault_fault(directory: &Path, error: &VaultError) -> Fault {
+fn vault_fault(directory: &Path, error: VaultError) -> Fault {
     let place = directory.display();
-    match error {
-        VaultError::Locked => Fault::new(
+    let (code, hint) = match &error {
+        VaultError::Locked => (
             Code::SecretsLocked,
-            error.to_string(),
-            "`holm secret unlock` asks for it",
+            "`holm secret unlock` asks for it".to_owned(),
         ),
-        VaultError::Keyring(why) => keyring_fault(directory, error, why),
-        VaultError::Key(KeyError::WrongPassphrase) => Fault::new(
+        VaultError::Keyring(why) => keyring_advice(directory, why),
+        VaultError::Key(KeyError::WrongPassphrase) => (
             Code::WrongPassphrase,
-            error.to_string(),
-            "type it again; what is lost with a passphrase cannot be brought back",
+            "type it again; what is lost with a passphrase cannot be brought back".to_owned(),
         ),
-        VaultError::File(source) | VaultError::Key(KeyError::File(source)) => Fault::new(
+        VaultError::File(_) | VaultError::Key(KeyError::File(_)) => (
             Code::ReadOnly,
-            format!("{error}: {source}"),
             format!("is {place} yours, and is there room on the disk?"),
         ),
-        _ => Fault::new(
+        _ => (
             Code::CorruptState,
-            error.to_string(),
             format!("bring {place} back from a backup, or move it away and set the secrets again"),
         ),
-    }
+    };
+    Fault::of(code, error, hint)
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -144,7 +144,7 @@ async fn export(
             }
             Ok(packed)
         })?;
-        let parcel = parcel::pack(&export.passphrase, &packed).map_err(|error| fault(&error))?;
+        let parcel = parcel::pack(&export.passphrase, &packed).map_err(fault)?;
         secrets.note(vec![happening("exported", &caller.actor())]);
         Ok(Exported {
             parcel,
@@ -163,7 +163,7 @@ async fn import(
     let (secrets, who) = (Arc::clone(&app.secrets), caller.actor());
     let imported = try_blocking(move || {
         let packed = parcel::unpack(&import.passphrase, &import.parcel);
-        let packed = packed.map_err(|error| fault(&error))?;
+        let packed = packed.map_err(fault)?;
         let (mut entries, mut left_out) = (Vec::new(), Vec::new());
         for Packed {
             name,
@@ -202,11 +202,11 @@ async fn import(
     }))
 }
 
-fn fault(error: &KeyError) -> Fault {
+fn fault(error: KeyError) -> Fault {
     match error {
-        KeyError::WrongPassphrase => Fault::new(
+        KeyError::WrongPassphrase => Fault::of(
             Code::WrongPassphrase,
-            error.to_string(),
+            error,
             "type the passphrase that it was exported with",
         ),
         _ => Fault::new(
@@ -237,7 +237,7 @@ impl App {
         });
         let (detail, fix) = match found.await {
             Ok(detail) => (detail, None),
-            Err(fault) => (fault.message, Some(fault.hint)),
+            Err(fault) => (fault.message(), Some(fault.hint)),
         };
         Check::optional("stored secrets", detail, fix)
     }

@@ -17,6 +17,7 @@ use holm_api::secret::{
     Declared, DeclaredList, Give, HandedOver, RemoveSecret, Scope, Secret, SecretList, SetSecret,
     Source,
 };
+use holm_core::fault::with_causes;
 use holm_core::plan::State as WorkspaceState;
 use holm_core::secret_name;
 use holm_core::spec::SecretSource;
@@ -99,7 +100,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
                 secrets: vault.entries().filter_map(told).collect(),
                 locked: vault.is_locked(),
                 locked_why: match vault.check() {
-                    Err(error @ VaultError::Keyring(_)) => Some(error.to_string()),
+                    Err(error @ VaultError::Keyring(_)) => Some(with_causes(&error)),
                     _ => None,
                 },
                 key: vault.place().map(|place| place.as_str().to_owned()),
@@ -219,7 +220,7 @@ fn shown(entry: &Entry, scope: Scope) -> Secret {
 }
 
 fn in_one_line(fault: Fault) -> String {
-    format!("{}; {}", fault.message, fault.hint)
+    format!("{}; {}", fault.message(), fault.hint)
 }
 
 fn time(seconds: u64) -> String {
@@ -285,9 +286,10 @@ impl App {
         told.map_err(|fault| {
             Fault::new(
                 Code::StartFailed,
-                format!("the secrets are kept but not given yet: {}", fault.message),
+                "the secrets are kept but not given yet",
                 format!("`holm restart {id}` gives them"),
             )
+            .because(fault)
         })
     }
 

@@ -57,7 +57,7 @@ impl Keeping {
             .collect::<Vec<_>>();
         let mut leaves = Vec::new();
         for (host, _) in &hosts {
-            leaves.push(authority.leaf(host).map_err(|error| fault(&error))?);
+            leaves.push(authority.leaf(host).map_err(fault)?);
         }
         Ok(Standin {
             token,
@@ -75,10 +75,10 @@ impl Keeping {
         }
         let kept = self.with(|vault| vault.get(&Scope::Installation, NAME))?;
         let authority = match kept {
-            Some((_, kept)) => Authority::open(&kept).map_err(|error| fault(&error))?,
+            Some((_, kept)) => Authority::open(&kept).map_err(fault)?,
             None => {
-                let made = Authority::generate().map_err(|error| fault(&error))?;
-                let kept = made.kept().map_err(|error| fault(&error))?;
+                let made = Authority::generate().map_err(fault)?;
+                let kept = made.kept().map_err(fault)?;
                 self.with(|vault| {
                     vault.put(vec![(entry(Scope::Installation, NAME, None), kept)])?;
                     // Without reading it back, certificates could be issued by a CA that is then
@@ -103,12 +103,6 @@ fn place(text: &str) -> Option<(String, u16)> {
     }
 }
 
-fn fault(error: &AuthorityError) -> Fault {
-    let source = std::error::Error::source(error);
-    let cause = source.map_or(String::new(), |source| format!(": {source}"));
-    Fault::new(
-        Code::Internal,
-        format!("{error}{cause}"),
-        "see the daemon's log",
-    )
+fn fault(error: AuthorityError) -> Fault {
+    Fault::of(Code::Internal, error, "see the daemon's log")
 }

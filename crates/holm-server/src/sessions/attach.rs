@@ -35,7 +35,7 @@ async fn attach(
     Parameters(attach): Parameters<Attach>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
-    let upgrade = upgrade.map_err(|error| bad_request(&error.body_text()))?;
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     let is_key = |key: &str| {
         (16..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
@@ -137,10 +137,10 @@ async fn pass_input(
             Some((&INPUT, keys)) => AttachInput::Keys(keys.to_vec()),
             Some((&CONTROL, json)) => match objects::from_slice::<AttachToServer>(json) {
                 Ok(message) => message.into(),
-                Err(error) => return Err(bad_request(&error.to_string()).0),
+                Err(error) => return Err(bad_request(error).0),
             },
             Some((channel, _)) => {
-                return Err(bad_request(&format!("there is no channel {channel}")).0);
+                return Err(bad_request(format!("there is no channel {channel}")).0);
             }
             None => return Err(bad_request("a message is empty").0),
         };

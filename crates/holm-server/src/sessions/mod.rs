@@ -111,7 +111,7 @@ async fn create(
         .start_session(&id, wanted.session, wanted.credentials, stopped);
     let (session, notes) = started.await.map_err(|fault| match wanted.how_to_add {
         // Its program is missing.
-        Some(hint) if fault.message.contains(NOT_FOUND) => Fault { hint, ..fault },
+        Some(hint) if fault.message().contains(NOT_FOUND) => fault.with_hint(hint),
         _ => fault,
     })?;
     watch::begin(&app, &id);
@@ -195,7 +195,7 @@ async fn wait(
     let is_long = |pattern: &String| pattern.len() > LONGEST_PATTERN;
     if wait.pattern.as_ref().is_some_and(is_long) {
         let why = format!("`for` is longer than {LONGEST_PATTERN} bytes");
-        return Err(bad_request(&why));
+        return Err(bad_request(why));
     }
     let limit = wait.timeout_ms.unwrap_or(LONGEST_WAIT_MS);
     let request = SessionRequest::Wait {
@@ -240,10 +240,7 @@ impl App {
             Err(fault) if fault.code == Code::NotRunning => {
                 let known = self.engine.sessions(id).await?;
                 match known.iter().find(|status| status.id == session) {
-                    Some(_) => Err(Fault {
-                        code: Code::SessionEnded,
-                        ..fault
-                    }),
+                    Some(_) => Err(Fault::of(Code::SessionEnded, fault.clone(), fault.hint)),
                     None => Err(not_found(&session)),
                 }
             }

@@ -269,7 +269,7 @@ fn words_of_a_spec_that_are_not_known_are_errors_that_name_them() {
             matches!(error, StoreError::Corrupt { .. }),
             "{place}: {error}"
         );
-        let told = Fault::from(error).message;
+        let told = Fault::from(error).message();
         assert!(told.contains("`vault`"), "{place}: {told}");
     }
 }

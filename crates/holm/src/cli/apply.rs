@@ -150,10 +150,11 @@ fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
     // A process that failed has undone the apply; one that was killed has not.
     match staged.recover()? {
         Some(Recovered::Finished) => Ok(()),
-        Some(recovered) => Err(Fault {
-            message: format!("{}; {}", failed.message, recovery_text(&recovered)),
-            ..failed
-        }),
+        Some(recovered) => Err(Fault::new(
+            failed.code,
+            format!("{}; {}", failed.message(), recovery_text(&recovered)),
+            failed.hint,
+        )),
         None => Err(failed),
     }
 }

@@ -17,7 +17,7 @@ use super::terminal::{self, RawMode};
 use bytes::Bytes;
 use holm_api::client::{Client, ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 use holm_api::exec::{OUTPUT_STEP, Received, STDIN_WINDOW, Start};
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Cause, Code, Fault, WorkspaceId};
 use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -152,8 +152,8 @@ pub fn secret() -> Result<String, Fault> {
     let mut bytes = [0_u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     filled.map_err(|error| {
-        let message = format!("the kernel gives no random numbers: {error}");
-        Fault::new(Code::Internal, message, "try again")
+        let message = "the kernel gives no random numbers";
+        Fault::new(Code::Internal, message, "try again").because(error)
     })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
@@ -188,7 +188,7 @@ async fn come_back(
             Err(fault) => fault,
         };
         if fault.code != Code::DaemonUnreachable {
-            return Err(not_found_again(&fault.message));
+            return Err(not_found_again(fault));
         }
         let is_stopped = connect::is_stopped()?;
         if begun.elapsed() > COMES_BACK {
@@ -219,14 +219,13 @@ fn stays_stopped() -> Fault {
     )
 }
 
-fn not_found_again(why: &str) -> Fault {
+fn not_found_again(cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::DaemonUnreachable,
-        format!(
-            "the daemon died while the command ran, and the command was not found again: {why}"
-        ),
+        "the daemon died while the command ran, and the command was not found again",
         "`holm show` says whether the workspace still runs; the command may, too",
     )
+    .because(cause)
 }
 
 // === impl Shared ===
@@ -333,9 +332,10 @@ impl OutputSide {
             Err(Errno::PIPE) => Ok(BROKEN_PIPE_EXIT),
             Err(error) => Err(Fault::new(
                 Code::Internal,
-                format!("cannot write the command's output: {error}"),
+                "cannot write the command's output",
                 "is the disk full that stdout leads to?",
-            )),
+            )
+            .because(error)),
         }
     }
 }

@@ -40,9 +40,9 @@ pub fn carry_out(checkout: &Path, lock: File) -> Option<Result<(), Fault>> {
     let ended = match ran {
         Ok(ended) => ended,
         Err(error) => {
-            let message = format!("cannot run a second process of this program: {error}");
+            let message = "cannot run a second process of this program";
             let hint = "nothing was changed; type the command again";
-            return Some(Err(Fault::new(Code::Internal, message, hint)));
+            return Some(Err(Fault::new(Code::Internal, message, hint).because(error)));
         }
     };
     if ended.status.success() {

@@ -142,7 +142,7 @@ impl CloneRequest {
             return Ok((place, false));
         }
         let folder = wanted.parent().unwrap_or(&wanted);
-        fs::create_dir_all(folder).map_err(|error| not_made(folder, &error))?;
+        fs::create_dir_all(folder).map_err(|error| not_made(folder, error))?;
         let claim = Claim::take(folder, &self.url, cancel)?;
         // Another request may have cloned it while this one waited.
         if let Some(place) = self.existing(source_dirs) {
@@ -191,7 +191,7 @@ impl CloneRequest {
                 Ok(()) => return Ok(place),
                 Err(Errno::EXIST | Errno::NOTEMPTY) if self.name.is_none() => {}
                 Err(Errno::EXIST | Errno::NOTEMPTY) => break,
-                Err(errno) => return Err(not_made(&place, &errno.into())),
+                Err(errno) => return Err(not_made(&place, errno.into())),
             }
         }
         Err(taken(wanted))
@@ -206,11 +206,8 @@ impl CloneRequest {
         let addresses: Vec<IpAddr> = (host, port)
             .to_socket_addrs()
             .map_err(|error| {
-                let message = format!(
-                    "git cannot read {}: no address of {host}: {error}",
-                    self.url
-                );
-                Fault::new(Code::RemoteFailed, message, "is the host spelled right?")
+                let message = format!("git cannot read {}: no address of {host}", self.url);
+                Fault::new(Code::RemoteFailed, message, "is the host spelled right?").because(error)
             })?
             .map(|address| address.ip())
             .collect();
@@ -267,7 +264,7 @@ impl Claim {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         let path = folder.join(format!(".holm-clone-{digest}"));
-        let failed = |error: io::Error| not_made(folder, &error);
+        let failed = |error: io::Error| not_made(folder, error);
         loop {
             match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {

@@ -55,8 +55,8 @@ pub fn run(context: &Context, arguments: &InstallArgs) -> Outcome {
 
 fn program() -> Result<PathBuf, Fault> {
     std::env::current_exe().map_err(|error| {
-        let message = format!("cannot tell where this program is: {error}");
-        Fault::new(Code::Internal, message, "run it by its whole path")
+        let message = "cannot tell where this program is";
+        Fault::new(Code::Internal, message, "run it by its whole path").because(error)
     })
 }
 
@@ -122,9 +122,10 @@ fn write(path: &Path, unit: &str) -> Result<(), Fault> {
     let failed = |error: std::io::Error| {
         Fault::new(
             Code::ReadOnly,
-            format!("cannot write {}: {error}", path.display()),
+            format!("cannot write {}", path.display()),
             "`holm daemon install --print` prints the unit",
         )
+        .because(error)
     };
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(failed)?;

@@ -48,9 +48,10 @@ pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::from(BROKEN_PIPE_EXIT)),
         Err(error) => Err(Fault::new(
             Code::Internal,
-            format!("cannot write to stdout: {error}"),
+            "cannot write to stdout",
             "is the disk full?",
-        )),
+        )
+        .because(error)),
     }
 }
 

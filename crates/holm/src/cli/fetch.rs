@@ -93,7 +93,7 @@ pub async fn fetch(
         ));
     };
     let label = Label::parse(&workspace.label)
-        .map_err(|error| Fault::new(Code::Internal, error.to_string(), "is it another version?"))?;
+        .map_err(|error| Fault::of(Code::Internal, error, "is it another version?"))?;
     let (upload_pack, id) = (subject.upload_pack()?, subject.id.clone());
     let object = commit.clone();
     let branch = checkout.git(move |repository| {

@@ -121,9 +121,10 @@ async fn propose(checkout: &Checkout) -> Result<Proposal, Fault> {
         look::propose(&toplevel, ignored).map_err(|error| {
             Fault::new(
                 Code::PathNotFound,
-                format!("cannot look at {}: {error}", toplevel.display()),
+                format!("cannot look at {}", toplevel.display()),
                 "make the directory readable",
             )
+            .because(error)
         })
     })
     .await
@@ -164,21 +165,21 @@ fn already_there(path: &Path) -> Fault {
 
 /// Writes the file atomically.
 fn write(path: &Path, text: &str, before: Before) -> Result<(), Fault> {
-    let failed = |error: &std::io::Error| {
+    let failed = |error: std::io::Error| {
         Fault::new(
             Code::ReadOnly,
-            format!("cannot write {}: {error}", path.display()),
+            format!("cannot write {}", path.display()),
             "`holm init --print > FILE` writes it elsewhere",
         )
+        .because(error)
     };
     let directory: PathBuf = path.parent().unwrap_or(Path::new(".")).to_owned();
     let mut file = tempfile::Builder::new()
         .prefix(".holm.toml-")
         .permissions(std::fs::Permissions::from_mode(0o666))
         .tempfile_in(directory)
-        .map_err(|error| failed(&error))?;
-    file.write_all(text.as_bytes())
-        .map_err(|error| failed(&error))?;
+        .map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
     let persisted = match before {
         Before::Something => file.persist(path),
         Before::Nothing => file.persist_noclobber(path),
@@ -188,7 +189,7 @@ fn write(path: &Path, text: &str, before: Before) -> Result<(), Fault> {
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => {
             Err(already_there(path))
         }
-        Err(error) => Err(failed(&error.error)),
+        Err(error) => Err(failed(error.error)),
     }
 }
 

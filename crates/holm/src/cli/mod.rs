@@ -332,10 +332,10 @@ mod tests {
         assert!(asks_for_json(&line));
         let fault = usage_fault(&Cli::try_parse_from(&line).unwrap_err());
         assert_eq!(fault.code, Code::Usage);
-        assert_eq!(fault.message, "unrecognized subcommand 'shwo'");
+        assert_eq!(fault.message(), "unrecognized subcommand 'shwo'");
         for line in [&["holm", "--json"][..], &["holm"], &["holm", "daemon"]] {
             let fault = usage_fault(&Cli::try_parse_from(line).unwrap_err());
-            assert_eq!(fault.message, "a command is missing", "{line:?}");
+            assert_eq!(fault.message(), "a command is missing", "{line:?}");
         }
         let line: Vec<OsString> = ["holm", "exec", "x", "--", "--json"]
             .map(OsString::from)

@@ -258,12 +258,13 @@ fn make_profile(found: &Found, visit: &Visit<'_>) -> Result<(), Fault> {
     };
     made().map_err(|error| {
         let path = visit.profile.display();
-        let message = format!("cannot make the profile {path}: {error}");
+        let message = format!("cannot make the profile {path}");
         Fault::new(
             Code::ReadOnly,
             message,
             "make the directory writable, then try again",
         )
+        .because(error)
     })
 }
 
@@ -285,12 +286,13 @@ fn start(found: &Found, words: &[String]) -> Result<Child, Fault> {
         .process_group(0);
     as_inherited(&mut browser).spawn().map_err(|error| {
         let program = found.program.display();
-        let message = format!("cannot start {program}: {error}");
+        let message = format!("cannot start {program}");
         Fault::new(
             Code::NoBrowser,
             message,
             "`--print` shows the command line to try by hand",
         )
+        .because(error)
     })
 }
 
@@ -343,7 +345,7 @@ fn steered(
     let mut child = start(found, words)?;
     headless::note(visit.profile, child.id()).map_err(|error| {
         let _ = child.kill();
-        not_steered(found, &format!("it cannot be written down: {error}"))
+        not_steered(found, "it cannot be written down").because(error)
     })?;
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {

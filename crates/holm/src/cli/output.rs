@@ -105,10 +105,10 @@ pub fn fault_text(fault: &Fault) -> String {
     if fault.code == Code::Cancelled {
         return format!(
             "{WARNING}cancelled:{WARNING:#} {}",
-            printable_lines(&fault.message)
+            printable_lines(&fault.message())
         );
     }
-    let mut text = format!("{BAD}error:{BAD:#} {}", printable_lines(&fault.message));
+    let mut text = format!("{BAD}error:{BAD:#} {}", printable_lines(&fault.message()));
     if !fault.hint.is_empty() {
         let hint = printable_lines(&fault.hint);
         text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}"));

@@ -239,13 +239,8 @@ pub fn outcome(context: &Context, trouble: Option<&Fault>) -> Outcome {
 }
 
 pub fn id_of(workspace: &Workspace) -> Result<WorkspaceId, Fault> {
-    WorkspaceId::parse(&workspace.id).map_err(|error| {
-        Fault::new(
-            Code::Internal,
-            error.to_string(),
-            "is the daemon of another version?",
-        )
-    })
+    WorkspaceId::parse(&workspace.id)
+        .map_err(|error| Fault::of(Code::Internal, error, "is the daemon of another version?"))
 }
 
 /// One line about a service.

@@ -23,7 +23,7 @@ pub struct ReceivePackArgs {
 
 pub fn run(_: &Context, arguments: ReceivePackArgs) -> Outcome {
     let id = ProjectId::parse(&arguments.project)
-        .map_err(|error| Fault::new(Code::Usage, error.to_string(), "only git runs this"))?;
+        .map_err(|error| Fault::of(Code::Usage, error, "only git runs this"))?;
     connect::block_on(async {
         let client = Client::connect(arguments.socket).await?;
         let input = file(rustix::stdio::stdin())?;
@@ -35,8 +35,8 @@ pub fn run(_: &Context, arguments: ReceivePackArgs) -> Outcome {
 
 fn file(descriptor: BorrowedFd<'_>) -> Result<tokio::fs::File, Fault> {
     let owned = descriptor.try_clone_to_owned().map_err(|error| {
-        let message = format!("cannot use stdin and stdout: {error}");
-        Fault::new(Code::Internal, message, "only git runs this")
+        let message = "cannot use stdin and stdout";
+        Fault::new(Code::Internal, message, "only git runs this").because(error)
     })?;
     Ok(tokio::fs::File::from_std(std::fs::File::from(owned)))
 }

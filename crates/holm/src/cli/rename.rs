@@ -39,8 +39,9 @@ pub fn parse_label(typed: &str) -> Result<Label, Fault> {
     Label::parse(typed).map_err(|error| {
         Fault::new(
             Code::InvalidLabel,
-            format!("`{}` is not a label: {error}", typed.escape_debug()),
+            format!("`{}` is not a label", typed.escape_debug()),
             "a label is 1 to 40 of a-z, 0-9 and -, for example `fix-login`",
         )
+        .because(error)
     })
 }

@@ -81,9 +81,10 @@ pub fn project_id(project: &Project) -> Result<ProjectId, Fault> {
     ProjectId::parse(&project.id).map_err(|error| {
         Fault::new(
             Code::Internal,
-            format!("the daemon sent something that is not understood: {error}"),
+            "the daemon sent something that is not understood",
             "is the daemon of another version? `holm daemon stop`, then try again",
         )
+        .because(error)
     })
 }
 
@@ -174,8 +175,8 @@ async fn transfer(
 /// The command that git runs to reach the daemon's receive-pack.
 fn receive_pack_command(client: &Client, project: &Project) -> Result<String, Fault> {
     let program = std::env::current_exe().map_err(|error| {
-        let message = format!("cannot tell where this program is: {error}");
-        Fault::new(Code::Internal, message, "run it by its whole path")
+        let message = "cannot tell where this program is";
+        Fault::new(Code::Internal, message, "run it by its whole path").because(error)
     })?;
     let socket = path_text(client.socket())?;
     let program = path_text(&program)?;

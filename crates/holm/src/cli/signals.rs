@@ -28,8 +28,8 @@ impl Signals {
     pub fn listen(attachment: Attachment) -> Result<Self, Fault> {
         let listen = |kind: SignalKind| {
             signal(kind).map_err(|error| {
-                let message = format!("cannot listen for signals: {error}");
-                Fault::new(Code::Internal, message, "try again")
+                let message = "cannot listen for signals";
+                Fault::new(Code::Internal, message, "try again").because(error)
             })
         };
         Ok(Self {

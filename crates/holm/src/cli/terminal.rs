@@ -50,9 +50,10 @@ impl RawMode {
         let failed = |error: rustix::io::Errno| {
             Fault::new(
                 Code::Internal,
-                format!("cannot set the terminal to raw mode: {error}"),
+                "cannot set the terminal to raw mode",
                 "redirect stdin or stdout to run without a terminal",
             )
+            .because(error)
         };
         let stdin = rustix::stdio::stdin();
         let before = rustix::termios::tcgetattr(stdin).map_err(failed)?;

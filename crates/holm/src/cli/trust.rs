@@ -258,6 +258,6 @@ mod tests {
         );
         let fault = not_trusted(&report, "hint");
         assert_eq!(fault.code.kind().exit_code(), 4);
-        assert!(fault.message.contains("project.include"));
+        assert!(fault.message().contains("project.include"));
     }
 }

@@ -43,7 +43,7 @@ const COMMAND: [&str; 10] = [
 
 pub fn run(_: &Context, arguments: UploadPackArgs) -> Outcome {
     let id = WorkspaceId::parse(&arguments.workspace)
-        .map_err(|error| Fault::new(Code::Usage, error.to_string(), "only git runs this"))?;
+        .map_err(|error| Fault::of(Code::Usage, error, "only git runs this"))?;
     let bytes = |word: &str| word.as_bytes().to_vec().into();
     let start = Start {
         argv: COMMAND.iter().map(|word| bytes(word)).collect(),

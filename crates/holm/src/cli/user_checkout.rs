@@ -37,8 +37,8 @@ impl Checkout {
     /// The checkout around the current directory.
     pub async fn find() -> Result<Self, Fault> {
         let current = std::env::current_dir().map_err(|error| {
-            let message = format!("cannot tell the current directory: {error}");
-            Fault::new(Code::PathNotFound, message, "go to a directory that exists")
+            let message = "cannot tell the current directory";
+            Fault::new(Code::PathNotFound, message, "go to a directory that exists").because(error)
         })?;
         Self::at(current).await
     }
@@ -110,9 +110,10 @@ impl Checkout {
         let failed = |error: std::io::Error| {
             Fault::new(
                 Code::InvalidConfig,
-                format!("cannot read {}: {error}", path.display()),
+                format!("cannot read {}", path.display()),
                 "make the file readable",
             )
+            .because(error)
         };
         match path.symlink_metadata() {
             Ok(metadata) if metadata.is_file() => std::fs::read(&path).map(Some).map_err(failed),

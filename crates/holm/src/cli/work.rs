@@ -79,8 +79,8 @@ impl Subject {
     /// The command that git runs to reach `git upload-pack` inside.
     pub fn upload_pack(&self) -> Result<String, Fault> {
         let program = std::env::current_exe().map_err(|error| {
-            let message = format!("cannot tell where this program is: {error}");
-            Fault::new(Code::Internal, message, "run it by its whole path")
+            let message = "cannot tell where this program is";
+            Fault::new(Code::Internal, message, "run it by its whole path").because(error)
         })?;
         Ok(format!(
             "{} upload-pack {} {}",

@@ -87,7 +87,7 @@ impl Arguments {
         let time = match (value.as_str(), value.as_f64()) {
             (Some(text), _) => {
                 let parsed = parse_duration(text);
-                parsed.map_err(|error| wrong(format!("`{name}` is no time: {error}")))?
+                parsed.map_err(|error| wrong(format!("`{name}` is no time")).because(error))?
             }
             (None, Some(seconds)) => Duration::try_from_secs_f64(seconds)
                 .ok()

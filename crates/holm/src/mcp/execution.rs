@@ -7,7 +7,7 @@ use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
 use holm_api::run::{ContextFile, CreateRun, RunEvent, RunQuery};
 use holm_api::session::{NewSession, SendInput, Wait};
 use holm_core::session::protocol::{Session, SessionState};
-use holm_core::{Code, Fault, RunId, SessionId, WorkspaceId, cut};
+use holm_core::{Cause, Code, Fault, RunId, SessionId, WorkspaceId, cut};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -361,29 +361,25 @@ fn last_line(bytes: &[u8]) -> String {
 }
 
 fn run_id(text: &str) -> Result<RunId, Fault> {
-    RunId::parse(text).map_err(|error| {
-        Fault::new(
-            Code::RunNotFound,
-            error.to_string(),
-            "runs_list lists the runs",
-        )
-    })
+    RunId::parse(text)
+        .map_err(|error| Fault::of(Code::RunNotFound, error, "runs_list lists the runs"))
 }
 
 fn session_id(session: &Session) -> Result<SessionId, Fault> {
-    SessionId::parse(&session.id).map_err(|error| not_understood(&error.to_string()))
+    SessionId::parse(&session.id).map_err(not_understood)
 }
 
 fn workspace_id(text: &str) -> Result<WorkspaceId, Fault> {
-    WorkspaceId::parse(text).map_err(|error| not_understood(&error.to_string()))
+    WorkspaceId::parse(text).map_err(not_understood)
 }
 
-fn not_understood(why: &str) -> Fault {
+fn not_understood(cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("the daemon sent something that is not understood: {why}"),
+        "the daemon sent something that is not understood",
         "is the daemon of another version? `holm daemon stop`, then try again",
     )
+    .because(cause)
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Call<'_> {
             None | Some("utf-8") => content.as_bytes().to_vec(),
             Some("base64") => STANDARD
                 .decode(content)
-                .map_err(|error| wrong(format!("`content` is not base64: {error}")))?,
+                .map_err(|error| wrong("`content` is not base64".to_owned()).because(error))?,
             Some(_) => return Err(wrong("`encoding` is \"utf-8\" or \"base64\"".to_owned())),
         };
         let write = FileWrite {

@@ -24,7 +24,7 @@ use catalogue::{Reach, Tool};
 use holm_api::ErrorBody;
 use holm_api::client::Client;
 use holm_core::clone_url::CloneFrom;
-use holm_core::{Code, Fault, WorkspaceId};
+use holm_core::{Cause, Code, Fault, WorkspaceId};
 use holm_server::helper::Local;
 use progress::Progress;
 use rmcp::model::{
@@ -129,22 +129,22 @@ impl Holm {
 
     /// Serves on stdin and stdout until they end.
     pub async fn serve_stdio(self) -> Result<(), Fault> {
-        let broken = |error: String| {
+        let broken = |error: Cause| {
             Fault::new(
                 Code::BadRequest,
-                format!("the MCP client could not be understood: {error}"),
+                "the MCP client could not be understood",
                 "`holm mcp` is started by an MCP client; `holm mcp install` writes its configuration",
-            )
+            ).because(error)
         };
         let (lines, writing) = stdio::Lines::new(tokio::io::stdin(), tokio::io::stdout());
         let served = match self.serve(lines).await {
             Ok(running) => {
                 let ended = running.waiting().await;
-                ended.map(drop).map_err(|error| broken(error.to_string()))
+                ended.map(drop).map_err(|error| broken(error.into()))
             }
             // A client that closed before its first message is no failure.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-            Err(error) => Err(broken(error.to_string())),
+            Err(error) => Err(broken(error.into())),
         };
         // A client that does not read the last messages is not waited for.
         let _ = tokio::time::timeout(LAST_WORDS, writing).await;
@@ -322,7 +322,7 @@ fn answer(outcome: Result<Value, Fault>) -> CallToolResult {
     match outcome {
         Ok(value) => CallToolResult::structured(value),
         Err(fault) => {
-            let text = format!("{}: {}\nhint: {}", fault.code, fault.message, fault.hint);
+            let text = format!("{}: {}\nhint: {}", fault.code, fault.message(), fault.hint);
             let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
             result.structured_content = Some(error_of(&fault));
             result
@@ -336,7 +336,7 @@ fn error_of(fault: &Fault) -> Value {
 
 /// A fault outside of a tool call.
 fn error_data(fault: &Fault) -> ErrorData {
-    let message = format!("{} ({})", fault.message, fault.hint);
+    let message = format!("{} ({})", fault.message(), fault.hint);
     match fault.code.kind() {
         holm_core::Kind::NotFound => ErrorData::resource_not_found(message, Some(error_of(fault))),
         holm_core::Kind::Usage => ErrorData::invalid_params(message, Some(error_of(fault))),
@@ -355,7 +355,7 @@ fn cancelled() -> Fault {
 /// API types always serialise.
 fn value_of(document: &impl serde::Serialize) -> Result<Value, Fault> {
     serde_json::to_value(document).map_err(|error| {
-        let message = format!("an answer cannot be written as JSON: {error}");
-        Fault::new(Code::Internal, message, "report this")
+        let message = "an answer cannot be written as JSON";
+        Fault::new(Code::Internal, message, "report this").because(error)
     })
 }

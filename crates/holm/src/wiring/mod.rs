@@ -28,8 +28,8 @@ pub use holm_linux::sys::process::keep_from_children;
 /// Tries everything that a daemon needs which this process would become. `data_dir` is where workspaces would be.
 pub fn probe(data_dir: &Path) -> Result<Vec<Check>, Fault> {
     let means = Means::own().map_err(|error| {
-        let message = format!("holm cannot find its own program: {error}");
-        Fault::new(Code::Internal, message, "install it again")
+        let message = "holm cannot find its own program";
+        Fault::new(Code::Internal, message, "install it again").because(error)
     })?;
     Ok(probe::doctor(data_dir, &means))
 }

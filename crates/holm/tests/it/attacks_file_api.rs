@@ -220,7 +220,7 @@ fn attack_25_odd_names_come_and_go_exactly() {
         assert!(names(client, id, b"odd").await.unwrap().is_empty());
         // What an error says of a name is harmless, too.
         let fault = read(client, id, b"\x1b]0;x\x07\xff").await.unwrap_err();
-        assert!(!fault.message.contains('\u{1b}'), "{fault:?}");
+        assert!(!fault.message().contains('\u{1b}'), "{fault:?}");
     });
 }
 

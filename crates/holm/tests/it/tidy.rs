@@ -1,5 +1,6 @@
 //! The house rules that a program can check. Breaking one is a failing test, with the place.
 
+use crate::tidy_arguments::inside;
 use holm_core::Code;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -210,6 +211,30 @@ fn every_unsafe_block_says_which_rule_it_keeps() {
         }
     }
     none("unsafe blocks without their rule", silent);
+}
+
+/// `Fault::because` keeps the cause; text in the message would lose it.
+#[test]
+fn faults_do_not_format_their_cause_into_the_message() {
+    let mut found = Vec::new();
+    for (name, text) in sources().iter().filter(|(name, _)| !is_test(name)) {
+        let code = code_of(text);
+        let calls = code.match_indices("Fault::new(");
+        let calls = calls.map(|(at, _)| inside(&code[at + "Fault::new".len()..]));
+        let messages = code.match_indices("let message =");
+        let messages = messages.filter_map(|(at, _)| code[at..].split(";\n").next());
+        let formatted = calls.chain(messages).filter(|text| {
+            let causes = [
+                ": {error}\"",
+                ": {cause}\"",
+                ": {fault}\"",
+                "(error.to_string()",
+            ];
+            causes.iter().any(|cause| text.contains(cause))
+        });
+        found.extend(formatted.map(|text| format!("{name}: {text}")));
+    }
+    none("a message contains the text of its cause", found);
 }
 
 #[test]

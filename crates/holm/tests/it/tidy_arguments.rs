@@ -146,7 +146,7 @@ fn without_generics(text: &str) -> &str {
 }
 
 /// The text between a `(` at the beginning and its `)`; nothing without one.
-fn inside(text: &str) -> &str {
+pub fn inside(text: &str) -> &str {
     let mut depth = 0;
     for (at, letter) in text.char_indices() {
         match letter {

@@ -22,7 +22,7 @@ use crate::records::ended_sessions;
 use crate::wire::Spawn;
 use holm_core::session::protocol::{NewSession, Session};
 use holm_core::session::{MOST_ENDED, MOST_LIVE, SessionName, Size, not_found};
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use jiff::Timestamp;
 use notices::Notices;
 pub use serve::{answer, attach, watch};
@@ -161,14 +161,15 @@ impl Sessions {
         registry: &Arc<Registry>,
         new: NewSession,
     ) -> Result<Arc<Shared>, Fault> {
-        let failed = |why: String| {
+        let failed = |cause: Cause| {
             Fault::new(
                 Code::ExecFailed,
-                format!("the session cannot be started: {why}"),
+                "the session cannot be started",
                 "`holm exec WS -- CMD` shows what the command says",
             )
+            .because(cause)
         };
-        let broken = |error: io::Error| failed(error.to_string());
+        let broken = |error: io::Error| failed(error.into());
         let size = Size {
             rows: new.rows,
             cols: new.cols,
@@ -194,14 +195,14 @@ impl Sessions {
                 cause,
                 directory: Some(errno),
                 ..
-            } => return Err(no_directory(errno, &cause)),
-            Started::Not { cause, .. } => return Err(failed(cause)),
+            } => return Err(no_directory(errno, cause)),
+            Started::Not { cause, .. } => return Err(failed(cause.into())),
         };
         registry.secrets.note_given(receiver, given.received, pid);
         let master = ends.into_iter().next();
         let master = master
             .filter(exec::is_terminal)
-            .ok_or_else(|| failed(exec::NO_TERMINAL.to_owned()))?;
+            .ok_or_else(|| failed(exec::NO_TERMINAL.into()))?;
         rustix::io::ioctl_fionbio(&master, true)
             .map_err(io::Error::from)
             .map_err(broken)?;
@@ -348,7 +349,7 @@ impl Entry {
 }
 
 /// The working directory of a session cannot be entered.
-fn no_directory(errno: i32, cause: &str) -> Fault {
+fn no_directory(errno: i32, cause: String) -> Fault {
     let code = match errno {
         libc::ENOENT => Code::PathNotFound,
         libc::EACCES => Code::PermissionDenied,
@@ -356,9 +357,10 @@ fn no_directory(errno: i32, cause: &str) -> Fault {
     };
     Fault::new(
         code,
-        format!("the session cannot be started: {cause}"),
+        "the session cannot be started",
         "name a directory that is there inside, absolute or below the project's root",
     )
+    .because(cause)
 }
 
 fn status_of(new: &NewSession, pid: i32, size: Size) -> Session {

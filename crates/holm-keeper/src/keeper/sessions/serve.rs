@@ -31,7 +31,7 @@ pub fn answer(
 fn failed(fault: Fault) -> SessionResponse {
     SessionResponse::Fault {
         code: fault.code.as_str().to_owned(),
-        message: fault.message,
+        message: fault.message(),
         hint: fault.hint,
     }
 }
@@ -87,9 +87,10 @@ fn compiled(pattern: &str) -> Result<regex::Regex, Fault> {
     built.map_err(|error| {
         Fault::new(
             Code::BadRequest,
-            format!("the pattern is no regular expression: {error}"),
+            "the pattern is no regular expression",
             "plain words are patterns, too; put `\\` before . * + ? ( ) [ ] { } | ^ $",
         )
+        .because(error)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::cli::output::{self, FAINT, GOOD, STRONG, printable, printable_lines};
 use crate::cli::{Context, Outcome, connect};
 use clap::{Args, ValueEnum};
 use holm_config::daemon_user::DaemonUser;
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use holm_engine::try_blocking;
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
@@ -80,7 +80,7 @@ async fn install(context: &Context, arguments: InstallArgs) -> Outcome {
     let before = read(&path)?;
     let after = client
         .merged(&entry, &before)
-        .map_err(|why| not_understood(&path, &why))?;
+        .map_err(|why| not_understood(&path, why))?;
     let mut installed = Installed {
         client: client.name(),
         path: path.display().to_string(),
@@ -143,27 +143,25 @@ fn read(path: &Path) -> Result<String, Fault> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(not_understood(path, &error.to_string())),
+        Err(error) => Err(not_understood(path, error)),
     }
 }
 
-fn not_understood(path: &Path, why: &str) -> Fault {
+fn not_understood(path: &Path, cause: impl Into<Cause>) -> Fault {
     Fault::new(
         Code::InvalidConfig,
-        format!(
-            "{} is not understood, so it is left alone: {why}",
-            path.display()
-        ),
+        format!("{} is not understood, so it is left alone", path.display()),
         "correct it, or add the entry by hand: `holm mcp install CLIENT --print` on another machine shows it",
     )
+    .because(cause)
 }
 
 /// Writes atomically. A symlink stays: its target is replaced and keeps its mode.
 fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |error: std::io::Error| {
-        let message = format!("cannot write {}: {error}", path.display());
-        Fault::new(Code::ReadOnly, message, "is the directory writable?")
+        let message = format!("cannot write {}", path.display());
+        Fault::new(Code::ReadOnly, message, "is the directory writable?").because(error)
     };
     let directory = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(directory).map_err(failed)?;
@@ -185,8 +183,8 @@ fn write(path: &Path, text: &str) -> Result<(), Fault> {
 impl Entry {
     fn new(workspace: Option<String>) -> Result<Self, Fault> {
         let program = std::env::current_exe().map_err(|error| {
-            let message = format!("cannot tell where this program is: {error}");
-            Fault::new(Code::Internal, message, "run it by its whole path")
+            let message = "cannot tell where this program is";
+            Fault::new(Code::Internal, message, "run it by its whole path").because(error)
         })?;
         let mut args = vec!["mcp".to_owned()];
         if let Some(workspace) = workspace {

@@ -156,7 +156,7 @@ impl Following {
                 Err(fault) if fault.code != Code::DaemonUnreachable => return Err(fault),
                 Err(_) if begun.elapsed() > COMES_BACK => {
                     let hint = "the run goes on; `holm daemon start`, then `holm runs ls`";
-                    return Err(Fault::new(lost.code, lost.message, hint));
+                    return Err(lost.with_hint(hint));
                 }
                 Err(_) => {}
             }
@@ -164,7 +164,7 @@ impl Following {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
                 _ = self.signals.ending() => {
                     let hint = "the run goes on; `holm runs cancel` ends it";
-                    return Err(Fault::new(lost.code, lost.message, hint));
+                    return Err(lost.with_hint(hint));
                 }
             }
         }
@@ -244,14 +244,15 @@ async fn unwritten(outlet: Outlet) -> Result<u8, Fault> {
 fn unwritable(error: Errno) -> Fault {
     Fault::new(
         Code::Internal,
-        format!("cannot write the run's output: {error}"),
+        "cannot write the run's output",
         "is the disk full that stdout leads to? the run goes on: `holm runs ls`",
     )
+    .because(error)
 }
 
 pub fn run_id(run: &Run) -> Result<RunId, Fault> {
     RunId::parse(&run.id).map_err(|error| {
         let hint = "is the daemon of another version? `holm daemon stop`, then try again";
-        Fault::new(Code::Internal, error.to_string(), hint)
+        Fault::of(Code::Internal, error, hint)
     })
 }

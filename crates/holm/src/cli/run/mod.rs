@@ -13,7 +13,7 @@ use follow::Following;
 use holm_api::run::{ContextFile, CreateRun, MOST_FILE_BYTES, MOST_MESSAGE};
 use holm_config::daemon_user::DaemonUser;
 use holm_core::config::parse_duration;
-use holm_core::{Code, Fault};
+use holm_core::{Cause, Code, Fault};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read;
@@ -152,15 +152,15 @@ fn read_message() -> Result<String, Fault> {
     let most = MOST_MESSAGE as u64;
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(most + 1).read_to_end(&mut bytes);
-    let wrong = |why: &str| {
-        let message = format!("the message on stdin cannot be used: {why}");
-        Fault::new(Code::Usage, message, "`--file PATH=LOCAL` takes files")
+    let wrong = |cause: Cause| {
+        let message = "the message on stdin cannot be used";
+        Fault::new(Code::Usage, message, "`--file PATH=LOCAL` takes files").because(cause)
     };
-    read.map_err(|error| wrong(&error.to_string()))?;
+    read.map_err(|error| wrong(error.into()))?;
     if bytes.len() as u64 > most {
-        return Err(wrong(&format!("it is more than {} KiB", most >> 10)));
+        return Err(wrong(format!("it is more than {} KiB", most >> 10).into()));
     }
-    String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".into()))
 }
 
 /// Values of the variables that the settings give to the agent; of all agents if none is named,

@@ -334,9 +334,10 @@ fn export(context: &Context, file: &Path) -> Outcome {
         .map_err(|error| {
             Fault::new(
                 Code::InvalidPath,
-                format!("cannot write {}: {error}", file.display()),
+                format!("cannot write {}", file.display()),
                 "name a file that is not there yet",
             )
+            .because(error)
         })?;
     let told = serde_json::json!({ "file": file, "secrets": exported.secrets });
     context.output.done(&told, || {
@@ -350,9 +351,10 @@ fn import(context: &Context, file: &Path) -> Outcome {
     let parcel = std::fs::read_to_string(file).map_err(|error| {
         Fault::new(
             Code::PathNotFound,
-            format!("cannot read {}: {error}", file.display()),
+            format!("cannot read {}", file.display()),
             "`holm secret export FILE` makes one",
         )
+        .because(error)
     })?;
     let passphrase = typed::passphrase()?;
     let imported = connect::block_on(async {

@@ -19,15 +19,16 @@ pub fn value(name: &str) -> Result<Value, Fault> {
         // One byte over the limit shows that there is more.
         let most = LONGEST_VALUE as u64 + 2;
         let read = stdin.lock().take(most).read_to_end(&mut bytes);
-        read.map_err(|error| unread(&error))?;
+        read.map_err(unread)?;
         bytes
     };
     Value::parse_line(bytes).map_err(|error| {
         Fault::new(
             Code::InvalidSecret,
-            format!("the value of {name} cannot be used: {error}"),
+            format!("the value of {name} cannot be used"),
             "a value is UTF-8 text of 1 byte to 32 KiB without NUL",
         )
+        .because(error)
     })
 }
 
@@ -56,15 +57,16 @@ fn read_passphrase(question: &str) -> Result<Value, Fault> {
     } else {
         let mut line = Vec::new();
         let read = stdin.lock().read_until(b'\n', &mut line);
-        read.map_err(|error| unread(&error))?;
+        read.map_err(unread)?;
         line
     };
     Value::parse_line(bytes).map_err(|error| {
         Fault::new(
             Code::Usage,
-            format!("this cannot be a passphrase: {error}"),
+            "this cannot be a passphrase",
             "type it on the terminal, or pipe one line to the command",
         )
+        .because(error)
     })
 }
 
@@ -76,23 +78,24 @@ fn hidden_line(question: &str) -> Result<Vec<u8>, Fault> {
     let mut line = Vec::new();
     let read = std::io::stdin().lock().read_until(b'\n', &mut line);
     let _ = writeln!(stderr);
-    read.map_err(|error| unread(&error))?;
+    read.map_err(unread)?;
     Ok(line)
 }
 
-fn unread(error: &std::io::Error) -> Fault {
+fn unread(error: std::io::Error) -> Fault {
     Fault::new(
         Code::Usage,
-        format!("cannot read stdin: {error}"),
+        "cannot read stdin",
         "pipe the value to the command, or type it on a terminal",
     )
+    .because(error)
 }
 
 // === impl Hidden ===
 
 impl Hidden {
     fn enter() -> Result<Self, Fault> {
-        let failed = |error: rustix::io::Errno| unread(&error.into());
+        let failed = |error: rustix::io::Errno| unread(error.into());
         let stdin = rustix::stdio::stdin();
         let before = tcgetattr(stdin).map_err(failed)?;
         let mut hidden = before.clone();

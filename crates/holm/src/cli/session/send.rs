@@ -84,8 +84,8 @@ fn piped() -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(MOST + 1).read_to_end(&mut bytes);
     read.map_err(|error| {
-        let message = format!("cannot read stdin: {error}");
-        Fault::new(Code::Internal, message, "say what to type as an argument")
+        let message = "cannot read stdin";
+        Fault::new(Code::Internal, message, "say what to type as an argument").because(error)
     })?;
     Ok(bytes)
 }

@@ -129,8 +129,8 @@ async fn live(client: Client) -> Outcome {
 
 fn listen(kind: SignalKind) -> Result<tokio::signal::unix::Signal, Fault> {
     signal(kind).map_err(|error| {
-        let message = format!("cannot listen for signals: {error}");
-        Fault::new(Code::Internal, message, "try again")
+        let message = "cannot listen for signals";
+        Fault::new(Code::Internal, message, "try again").because(error)
     })
 }
 
@@ -194,7 +194,7 @@ impl Source {
             }
             Err(fault) => fault,
         };
-        self.trouble = Some(printable(&fault.message));
+        self.trouble = Some(printable(&fault.message()));
         if fault.code == Code::DaemonUnreachable
             && let Ok(client) = connect::started().await
         {
@@ -249,8 +249,8 @@ fn write(text: &str) -> Result<(), Fault> {
     let mut stdout = std::io::stdout();
     let written = stdout.write_all(text.as_bytes());
     written.and_then(|()| stdout.flush()).map_err(|error| {
-        let message = format!("cannot write to the terminal: {error}");
-        Fault::new(Code::Internal, message, "`holm top --once` prints it once")
+        let message = "cannot write to the terminal";
+        Fault::new(Code::Internal, message, "`holm top --once` prints it once").because(error)
     })
 }
 

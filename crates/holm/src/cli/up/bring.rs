@@ -228,7 +228,7 @@ impl Bringing<'_> {
                     Ok(())
                 }
             });
-            copied.map_err(|error| refused(&picked.top, &error))?;
+            copied.map_err(|error| refused(&picked.top, error))?;
             Ok(disk_usage(&directory).ok())
         });
         tokio::pin!(copying);
@@ -301,7 +301,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
-fn refused(path: &Path, error: &io::Error) -> Fault {
+fn refused(path: &Path, error: io::Error) -> Fault {
     let path = path.display();
     if error.kind() == io::ErrorKind::Interrupted {
         let message = format!("copying of {path} was cancelled");
@@ -313,7 +313,8 @@ fn refused(path: &Path, error: &io::Error) -> Fault {
     };
     Fault::new(
         code,
-        format!("cannot copy what is in {path}: {error}"),
+        format!("cannot copy what is in {path}"),
         "make room or make it readable, then type the command again",
     )
+    .because(error)
 }

@@ -115,8 +115,8 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
 fn watch_for_signals(notify: watch::Sender<bool>) -> Result<impl Future<Output = ()>, Fault> {
     let listen = |kind| {
         signal(kind).map_err(|error| {
-            let message = format!("cannot listen for signals: {error}");
-            Fault::new(Code::Internal, message, "try again")
+            let message = "cannot listen for signals";
+            Fault::new(Code::Internal, message, "try again").because(error)
         })
     };
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -239,9 +239,10 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
     let failed = |error: std::io::Error| {
         Fault::new(
             Code::GitFailed,
-            format!("cannot put the uncommitted state together: {error}"),
+            "cannot put the uncommitted state together",
             "is there room in the temporary directory (TMPDIR)?",
         )
+        .because(error)
     };
     let scratch = TempDir::with_prefix("holm-").map_err(failed)?;
     let directory = scratch.path().to_owned();

@@ -53,9 +53,10 @@ impl Included {
         let metadata = path.symlink_metadata().map_err(|error| {
             Fault::new(
                 Code::PathNotFound,
-                format!("cannot include `{shown}`: {error}"),
+                format!("cannot include `{shown}`"),
                 "--include takes a file or directory of this checkout",
             )
+            .because(error)
         })?;
         let outside = || {
             Fault::new(
@@ -82,10 +83,8 @@ impl Included {
         }
         if relative.as_os_str().is_empty() {
             // The whole checkout: everything in it except the repository.
-            for entry in
-                std::fs::read_dir(checkout).map_err(|error| unreadable(checkout, &error))?
-            {
-                let entry = entry.map_err(|error| unreadable(checkout, &error))?;
+            for entry in std::fs::read_dir(checkout).map_err(|error| unreadable(checkout, error))? {
+                let entry = entry.map_err(|error| unreadable(checkout, error))?;
                 if entry.file_name() != ".git" {
                     self.add(PathBuf::from(entry.file_name()));
                 }
@@ -103,7 +102,7 @@ impl Included {
             append(&mut builder, checkout, relative)?;
         }
         let finished = builder.into_inner().and_then(|mut to| to.flush());
-        finished.map_err(|error| unreadable(checkout, &error))
+        finished.map_err(|error| unreadable(checkout, error))
     }
 }
 
@@ -114,8 +113,8 @@ pub async fn upload(
     checkout: PathBuf,
 ) -> Result<String, Fault> {
     let broken = |error: io::Error| {
-        let message = format!("cannot send the included files: {error}");
-        Fault::new(Code::Internal, message, "try again")
+        let message = "cannot send the included files";
+        Fault::new(Code::Internal, message, "try again").because(error)
     };
     let (reader, writer) = io::pipe().map_err(broken)?;
     let reader = tokio::net::unix::pipe::Receiver::from_owned_fd(reader.into()).map_err(broken)?;
@@ -144,7 +143,7 @@ fn append<W: Write>(
     relative: &Path,
 ) -> Result<(), Fault> {
     let path = checkout.join(relative);
-    let failed = |error: io::Error| unreadable(&path, &error);
+    let failed = |error: io::Error| unreadable(&path, error);
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,
         // It was removed since git listed it, by a build or an editor.
@@ -225,12 +224,13 @@ fn header(metadata: &Metadata) -> tar::Header {
     header
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Fault {
+fn unreadable(path: &Path, error: io::Error) -> Fault {
     Fault::new(
         Code::PathNotFound,
-        format!("cannot take `{}` along: {error}", path.display()),
+        format!("cannot take `{}` along", path.display()),
         "make it readable, or leave it out of the included paths",
     )
+    .because(error)
 }
 
 #[cfg(test)]
