@@ -2,7 +2,7 @@
 //! line by line.
 
 use super::App;
-use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
+use super::failure::{Body, Failure, WorkspaceKey, bad_request, error_body, project_id};
 use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
@@ -64,7 +64,7 @@ async fn assign(
         },
         shallow: assign.shallow,
     };
-    lead(app, id, wanted).await
+    move_streaming(app, id, wanted).await
 }
 
 /// The same, only forward.
@@ -87,22 +87,26 @@ async fn sync(
         manner: Manner::Forward,
         shallow: sync.shallow,
     };
-    lead(app, id, wanted).await
+    move_streaming(app, id, wanted).await
 }
 
 /// The response body owns the move: it is dropped when the client disconnects.
-async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response, Failure> {
+async fn move_streaming(
+    app: Arc<App>,
+    id: WorkspaceId,
+    wanted: Wanted,
+) -> Result<Response, Failure> {
     check(&wanted)?;
     let spec = app.engine.spec(&id).await?;
     let project = project_id(&spec.project_id)?;
     let project = app.engine.project(&project).await?;
     app.require_commit(&wanted.commit, &project, "holm assign")
         .await?;
-    let (progress, heard) = mpsc::unbounded_channel();
+    let (progress, reports) = mpsc::unbounded_channel();
     let moving: Moving =
         Box::pin(async move { app.carry(&id, wanted, Progress::to(progress)).await });
-    let state = (Some(moving), heard, None::<Instant>);
-    let events = stream::unfold(state, |(mut moving, mut heard, mut last)| async move {
+    let state = (Some(moving), reports, None::<Instant>);
+    let events = stream::unfold(state, |(mut moving, mut reports, mut last)| async move {
         let running = moving.as_mut()?;
         let event = loop {
             tokio::select! {
@@ -111,10 +115,10 @@ async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response
                     moving = None;
                     break match done {
                         Ok(moved) => MoveEvent::Moved(Box::new(moved)),
-                        Err(fault) => MoveEvent::Error(told(&fault).error),
+                        Err(fault) => MoveEvent::Error(error_body(&fault).error),
                     };
                 }
-                Some(event) = heard.recv() => {
+                Some(event) = reports.recv() => {
                     if last.is_none_or(|last| last.elapsed() >= OFTEN) {
                         last = Some(Instant::now());
                         let (step, done, total) = (event.step, event.done, event.total);
@@ -127,7 +131,7 @@ async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response
         line.push(b'\n');
         Some((
             Ok::<_, Infallible>(Bytes::from(line)),
-            (moving, heard, last),
+            (moving, reports, last),
         ))
     });
     let kind = [(header::CONTENT_TYPE, "application/jsonl")];

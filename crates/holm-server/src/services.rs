@@ -250,7 +250,7 @@ impl Reading {
 impl Outgoing {
     /// Blocks when too much is in flight.
     async fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
-        serde_json::to_writer(&mut self.piece, &on_wire(service, record))?;
+        serde_json::to_writer(&mut self.piece, &to_api(service, record))?;
         self.piece.push(b'\n');
         if self.piece.len() < PIECE {
             Ok(())
@@ -273,7 +273,7 @@ impl Outgoing {
     }
 }
 
-fn on_wire(service: &str, record: Record) -> LogLine {
+fn to_api(service: &str, record: Record) -> LogLine {
     let micros = i64::try_from(record.time.as_micros()).unwrap_or_default();
     let time = Timestamp::from_microsecond(micros);
     LogLine {

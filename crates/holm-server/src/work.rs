@@ -1,7 +1,7 @@
 //! `/workspaces/{id}/capture`, `/changes` and `/diff`: the work done in a workspace.
 
 use super::App;
-use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, told};
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, error_body};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -86,8 +86,8 @@ async fn capture(
                 done = &mut *running => {
                     capturing = None;
                     break match done {
-                        Ok(captured) => CaptureEvent::Captured(Box::new(captured_on_wire(captured))),
-                        Err(fault) => CaptureEvent::Error(told(&fault).error),
+                        Ok(captured) => CaptureEvent::Captured(Box::new(captured_to_api(captured))),
+                        Err(fault) => CaptureEvent::Error(error_body(&fault).error),
                     };
                 }
                 Some(event) = heard.recv() => if last.elapsed() >= OFTEN {
@@ -221,7 +221,7 @@ fn depth(depth: Depth) -> work::Depth {
     }
 }
 
-fn captured_on_wire(captured: work::Captured) -> Captured {
+fn captured_to_api(captured: work::Captured) -> Captured {
     let text = |name: &Vec<u8>| escaped(name);
     Captured {
         start: captured.start,

@@ -1,7 +1,7 @@
 //! `GET /workspaces/{id}/sessions/{session}/attach`: a WebSocket between a client and a session.
 
 use super::super::App;
-use super::super::failure::{Failure, Parameters, bad_request, told};
+use super::super::failure::{Failure, Parameters, bad_request, error_body};
 use super::super::objects;
 use super::SessionKey;
 use axum::extract::State;
@@ -88,7 +88,7 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: protocol::Attach, sock
         let last = match ended(&app, &id, &name, &fault).await {
             Some(ended) => ended,
             None => AttachToClient::Error {
-                error: told(&fault).error,
+                error: error_body(&fault).error,
             },
         };
         send_control(&mut sink, &last).await;
