@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 /// ephemeral range.
 pub const HOST_PORTS: RangeInclusive<u16> = 20_000..=29_999;
 
-/// A port of a workspace as `holm here` shows it inside.
+/// The addresses of a workspace's port, as `holm here` shows them inside.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToldPort {
+pub struct PortAddress {
     pub name: String,
     pub port: u16,
     pub host_port: Option<u16>,

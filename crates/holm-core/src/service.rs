@@ -337,7 +337,7 @@ impl Life {
     }
 
     /// Applies an event. Events that do not fit the state any more are ignored.
-    pub fn hear(&mut self, event: Event, now: Duration) {
+    pub fn handle(&mut self, event: Event, now: Duration) {
         match event {
             Event::Started { pid } => self.started(pid, now),
             Event::NotStarted { code, cause } => match self.phase {

@@ -71,7 +71,7 @@ impl Inner {
         detached(async move {
             let _turn = turn;
             let goal = Goal::Reach(Desired::Running);
-            inner.lead(record, Desired::Running, goal).await
+            inner.reach(record, Desired::Running, goal).await
         })
         .await
         .map(|_| ())

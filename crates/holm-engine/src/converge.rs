@@ -33,21 +33,26 @@ pub(crate) enum Processes {
 
 impl Engine {
     pub async fn start(&self, id: &WorkspaceId) -> Result<View, Fault> {
-        self.lead_to(id, Desired::Running, Goal::Reach(Desired::Running))
+        self.change_state(id, Desired::Running, Goal::Reach(Desired::Running))
             .await
     }
 
     pub async fn stop(&self, id: &WorkspaceId) -> Result<View, Fault> {
-        self.lead_to(id, Desired::Stopped, Goal::Reach(Desired::Stopped))
+        self.change_state(id, Desired::Stopped, Goal::Reach(Desired::Stopped))
             .await
     }
 
     /// Ends the processes and starts them again.
     pub async fn restart(&self, id: &WorkspaceId) -> Result<View, Fault> {
-        self.lead_to(id, Desired::Running, Goal::Renew).await
+        self.change_state(id, Desired::Running, Goal::Renew).await
     }
 
-    async fn lead_to(&self, id: &WorkspaceId, desired: Desired, goal: Goal) -> Result<View, Fault> {
+    async fn change_state(
+        &self,
+        id: &WorkspaceId,
+        desired: Desired,
+        goal: Goal,
+    ) -> Result<View, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         if goal != Goal::Reach(Desired::Running) {
             // A move under way is not waited for; the next start continues it.
@@ -62,7 +67,7 @@ impl Engine {
                 inner.uses.note(&id, at);
                 inner.store.call(move |store| store.touch(&key, at)).await?;
             }
-            inner.lead(record, desired, goal).await
+            inner.reach(record, desired, goal).await
         })
         .await
     }
@@ -73,7 +78,7 @@ impl Engine {
 impl Inner {
     /// Stores the desired state of an acknowledged workspace and reaches it. The caller holds its
     /// lock.
-    pub(crate) async fn lead(
+    pub(crate) async fn reach(
         &self,
         mut record: WorkspaceRecord,
         desired: Desired,
@@ -170,7 +175,7 @@ impl Inner {
                 return Err(fault);
             }
             ended?;
-            self.tell_of(record, *action);
+            self.notify(record, *action);
         }
         Ok(())
     }
@@ -200,13 +205,13 @@ impl Inner {
     }
 
     /// Listeners learn of a workspace only when it is complete.
-    fn tell_of(&self, record: &WorkspaceRecord, action: Action) {
+    fn notify(&self, record: &WorkspaceRecord, action: Action) {
         let notice = match (record.birth, action) {
             (Birth::Acknowledged, Action::Launch) => Notice::Started,
             (Birth::Acknowledged, Action::Halt) => Notice::Stopped,
             _ => return,
         };
-        self.notices.tell(&record.id, notice);
+        self.notices.send(&record.id, notice);
     }
 
     pub(crate) async fn apply_between_moments(

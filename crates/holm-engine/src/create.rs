@@ -207,7 +207,7 @@ impl Inner {
         let outcome = match made {
             Ok(observation) => {
                 record.birth = Birth::Acknowledged;
-                self.notices.tell(&record.id, Notice::Created);
+                self.notices.send(&record.id, Notice::Created);
                 self.seen(record.clone(), observation)
                     .await
                     .map(Created::New)
@@ -269,7 +269,7 @@ impl Inner {
         self.uses.note(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
         let goal = Goal::Reach(Desired::Running);
-        let mut view = self.lead(record, Desired::Running, goal).await?;
+        let mut view = self.reach(record, Desired::Running, goal).await?;
         view.record.last_used_at = at;
         Ok(Some(view))
     }

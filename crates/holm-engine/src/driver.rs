@@ -299,7 +299,7 @@ impl Progress {
         Self(Some(sender))
     }
 
-    pub fn tell(&self, step: &str, done: u64, total: u64) {
+    pub fn report(&self, step: &str, done: u64, total: u64) {
         if let Some(sender) = &self.0 {
             // A listener that has gone does not stop the work.
             let _ = sender.send(ProgressEvent {

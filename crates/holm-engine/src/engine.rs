@@ -124,7 +124,7 @@ impl Engine {
     }
 
     /// Calls `listener` from now on, before the operation returns. It must not block.
-    pub fn tell_changes_to(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
+    pub fn subscribe(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
         let listeners = &self.inner.notices.0;
         let mut listeners = listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));

@@ -210,7 +210,7 @@ impl Inner {
             .call(move |store| store.forget_trashed(&id))
             .await?;
         self.forget_driver_of(&record.id);
-        self.notices.tell(&record.id, Notice::Forgotten);
+        self.notices.send(&record.id, Notice::Forgotten);
         Ok(())
     }
 

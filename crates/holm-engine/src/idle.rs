@@ -126,7 +126,7 @@ impl Inner {
             // The obstacle to removal is the more important note.
             note.get_or_insert(Note::Stopped);
         }
-        self.lead(record, Desired::Stopped, goal).await?;
+        self.reach(record, Desired::Stopped, goal).await?;
         tracing::info!(%id, "stopped, because nobody used it");
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Inner {
             tokio::select! {
                 biased;
                 Some(event) = heard.recv() => {
-                    progress.tell(&event.step, event.done, event.total);
+                    progress.report(&event.step, event.done, event.total);
                     run.told.send_replace(Some(event));
                 }
                 built = &mut building => break built,

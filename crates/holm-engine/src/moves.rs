@@ -93,7 +93,7 @@ impl Engine {
             let observation = inner.observe(&record.spec).await?;
             if observation.observed.keeper != Keeper::Running {
                 let goal = Goal::Reach(Desired::Running);
-                inner.lead(record, Desired::Running, goal).await?;
+                inner.reach(record, Desired::Running, goal).await?;
                 record = inner.live(&id).await?;
             }
             let stopped = Cancel::default();
@@ -134,7 +134,7 @@ impl Inner {
         self.change_spec(&mut record, |spec| spec.moving = Some(moving.clone()))
             .await?;
         let entries = self.plan_move(&record).await?;
-        progress.tell("switching the tree", 0, 0);
+        progress.report("switching the tree", 0, 0);
         let arrived = match self
             .switch(&record, entries.switch, Time::First, progress)
             .await
@@ -317,7 +317,7 @@ impl Inner {
                     kept_stash = stash.or(kept_stash);
                     is_restarted = true;
                     time = Time::Again;
-                    progress.tell("starting anew, because protected paths change", 0, 0);
+                    progress.report("starting anew, because protected paths change", 0, 0);
                     self.act(record, &[Action::Halt, Action::Launch], progress)
                         .await?;
                 }
@@ -385,7 +385,7 @@ impl Inner {
         let id = record.id.clone();
         let noted = self.store.call(move |store| store.set_dirty(&id, false));
         noted.await?;
-        self.notices.tell(&record.id, Notice::Moved { to });
+        self.notices.send(&record.id, Notice::Moved { to });
         Ok(())
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Notices(pub(crate) RwLock<Vec<Listener>>);
 // === impl Notices ===
 
 impl Notices {
-    pub(crate) fn tell(&self, id: &WorkspaceId, notice: Notice) {
+    pub(crate) fn send(&self, id: &WorkspaceId, notice: Notice) {
         let listeners = self.0.read().unwrap_or_else(PoisonError::into_inner);
         for listener in listeners.iter() {
             listener(id, notice.clone());

@@ -146,7 +146,7 @@ impl Inner {
             .call(move |store| store.set_removed(&id, at))
             .await?;
         record.removed_at = Some(at);
-        self.notices.tell(&record.id, Notice::Removed);
+        self.notices.send(&record.id, Notice::Removed);
         self.seen(record, observation).await
     }
 }

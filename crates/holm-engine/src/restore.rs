@@ -85,7 +85,7 @@ impl Inner {
         let dropped = self.store.call(move |store| store.drop_open_entries(&id));
         dropped.await?;
         self.uses.note(&record.id, now());
-        self.notices.tell(&record.id, Notice::Restored);
+        self.notices.send(&record.id, Notice::Restored);
         let record = self.record(&record.id).await?;
         Ok(Restored {
             view: self.seen(record, observation).await?,

@@ -72,7 +72,7 @@ impl Run {
                 _ = told.changed() => {
                     let event = told.borrow_and_update().clone();
                     if let Some(event) = event {
-                        progress.tell(&event.step, event.done, event.total);
+                        progress.report(&event.step, event.done, event.total);
                     }
                 }
             }

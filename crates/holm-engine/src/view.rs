@@ -122,7 +122,7 @@ impl Engine {
                 .call(move |store| store.set_label(&key, &text, now()));
             renamed.await?;
             if earlier != label {
-                inner.notices.tell(&id, Notice::Renamed { earlier });
+                inner.notices.send(&id, Notice::Renamed { earlier });
             }
             let record = inner.live(&id).await?;
             let view = inner.view(record).await?;

@@ -212,7 +212,7 @@ impl Engine {
                 let before = done;
                 done += names.iter().filter(|byte| **byte == b'\n').count() as u64;
                 if done / TELL_EVERY != before / TELL_EVERY {
-                    progress.tell("reading changed files", done, 0);
+                    progress.report("reading changed files", done, 0);
                 }
                 is_counting = end.is_none();
                 piece = rest;

@@ -15,7 +15,7 @@ pub use frame::{control_frame, frame, read_control, take_frame};
 use holm_core::egress::Carried;
 use holm_core::exec::{ExecRequest, Resume};
 use holm_core::isolation::Isolation;
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::session::protocol::{
@@ -124,7 +124,8 @@ pub enum Op {
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
     /// The addresses of the ports, for `holm here`.
-    TellPorts(Vec<ToldPort>),
+    #[serde(rename = "set_ports")]
+    SetPorts(Vec<PortAddress>),
     SetEgress(Egress),
     /// Answered with `Services` at once and at every change.
     WatchServices,

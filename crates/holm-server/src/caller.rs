@@ -1,6 +1,6 @@
 //! Who makes a request. Every route can have a [`Caller`]; only the gate creates it.
 
-use super::failure::{Failure, told};
+use super::failure::{Failure, error_body};
 use super::listen::{Peer, user_name};
 use crate::helper::Local;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -111,14 +111,14 @@ impl Caller {
     }
 
     /// A fault, reduced to what this caller may know.
-    pub fn told(&self, paths: &Paths, fault: &Fault) -> ErrorBody {
+    pub fn error_body(&self, paths: &Paths, fault: &Fault) -> ErrorBody {
         match self {
             Caller::Workspace(own) => {
                 // The log has all of it.
-                told(fault);
+                error_body(fault);
                 ErrorBody::from(&discreet(paths, own, fault))
             }
-            _ => told(fault),
+            _ => error_body(fault),
         }
     }
 }

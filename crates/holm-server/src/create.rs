@@ -54,25 +54,25 @@ struct Wish {
 }
 
 /// The request for a workspace.
-struct Asking {
+struct CreationRequest {
     right: Right,
     asked: Instant,
     request: RequestId,
 }
 
-/// What is kept until the workspace exists.
-struct Kept {
+/// What is inputs until the workspace exists.
+struct Inputs {
     received: Vec<Received>,
     notes: Vec<String>,
     values: Option<Values>,
 }
 
 /// The state of the response stream.
-struct Telling {
+struct CreationStream {
     creation: Option<Creation>,
     begun: Option<oneshot::Receiver<WorkspaceId>>,
     progress: mpsc::UnboundedReceiver<ProgressEvent>,
-    told: Option<Instant>,
+    last_progress: Option<Instant>,
 }
 
 operations! {
@@ -102,7 +102,8 @@ async fn create(
         Some(Once::Begun { subject, turn }) => {
             let (id, right) = (workspace_id(&subject)?, Right::Key(turn));
             if let Some(found) = app.engine.born(&id).await? {
-                let workspace = told(&app, Created::New(found), Vec::new(), asked).await;
+                let workspace =
+                    created_workspace(&app, Created::New(found), Vec::new(), asked).await;
                 let last = right.finished(&app, workspace).await;
                 return Ok(response(HttpBody::from(last)));
             }
@@ -118,12 +119,12 @@ async fn create(
         create,
         owner,
     };
-    let asking = Asking {
+    let creation = CreationRequest {
         right: right.clone(),
         asked,
         request,
     };
-    let begun = begin(Arc::clone(&app), wish, asking).await;
+    let begun = begin(Arc::clone(&app), wish, creation).await;
     if begun.is_err() {
         right.failed(&app).await?;
     }
@@ -131,7 +132,7 @@ async fn create(
 }
 
 /// Prepares the creation that the response body continues.
-async fn begin(app: Arc<App>, wish: Wish, asking: Asking) -> Result<Response, Failure> {
+async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<Response, Failure> {
     let Wish {
         project: id,
         create,
@@ -148,9 +149,9 @@ async fn begin(app: Arc<App>, wish: Wish, asking: Asking) -> Result<Response, Fa
         && let Some(found) = app.engine.adopt(&id, label).await?
     {
         let given = handed_over(&app, &create)?.map(|values| (values, owner));
-        app.audit_creation(&asking.request, &Ok(Created::Existing(found.clone())));
-        let workspace = existing(&app, found, given, asking.asked).await?;
-        let last = asking.right.finished(&app, workspace).await;
+        app.audit_creation(&creation.request, &Ok(Created::Existing(found.clone())));
+        let workspace = existing(&app, found, given, creation.asked).await?;
+        let last = creation.right.finished(&app, workspace).await;
         return Ok(response(HttpBody::from(last)));
     }
     let Composed {
@@ -170,29 +171,34 @@ async fn begin(app: Arc<App>, wish: Wish, asking: Asking) -> Result<Response, Fa
         owner,
         admission,
         spec,
-        turn: asking.right.turn(),
+        turn: creation.right.turn(),
     };
-    let kept = Kept {
+    let inputs = Inputs {
         received,
         notes,
         values,
     };
-    Ok(lead(app, new, kept, asking))
+    Ok(create_streaming(app, new, inputs, creation))
 }
 
 /// Runs the creation while the response is read.
-fn lead(app: Arc<App>, new: NewWorkspace, kept: Kept, asking: Asking) -> Response {
-    let Kept {
+fn create_streaming(
+    app: Arc<App>,
+    new: NewWorkspace,
+    inputs: Inputs,
+    creation: CreationRequest,
+) -> Response {
+    let Inputs {
         received,
         mut notes,
         values,
-    } = kept;
-    let Asking {
+    } = inputs;
+    let CreationRequest {
         right,
         asked,
         request,
-    } = asking;
-    let (progress, heard) = mpsc::unbounded_channel();
+    } = creation;
+    let (progress, reports) = mpsc::unbounded_channel();
     let (begin, begun) = oneshot::channel();
     let creation = async move {
         let (noted, secrets) = (right.clone(), Arc::clone(&app.secrets));
@@ -222,20 +228,20 @@ fn lead(app: Arc<App>, new: NewWorkspace, kept: Kept, asking: Asking) -> Respons
             notes.extend(app.layer_notes(&made.record.spec).await);
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
-        let mut workspace = told(&app, made, notes, asked).await;
+        let mut workspace = created_workspace(&app, made, notes, asked).await;
         // The workspace exists, even if the disk cannot be checked.
         workspace.notes.extend(app.shortage().await.ok().flatten());
         Ok(right.finished(&app, workspace).await)
     };
-    let telling = Telling {
+    let stream_state = CreationStream {
         creation: Some(Box::pin(creation)),
         begun: Some(begun),
-        progress: heard,
-        told: None,
+        progress: reports,
+        last_progress: None,
     };
-    let events = stream::unfold(telling, |mut telling| async move {
-        let line = telling.next().await?;
-        Some((Ok::<_, Infallible>(line), telling))
+    let events = stream::unfold(stream_state, |mut stream_state| async move {
+        let line = stream_state.next().await?;
+        Some((Ok::<_, Infallible>(line), stream_state))
     });
     response(HttpBody::from_stream(events))
 }
@@ -267,7 +273,7 @@ async fn existing(
     asked: Instant,
 ) -> Result<Workspace, Failure> {
     let id = found.record.id.clone();
-    let mut workspace = told(app, Created::Existing(found), Vec::new(), asked).await;
+    let mut workspace = created_workspace(app, Created::Existing(found), Vec::new(), asked).await;
     workspace.notes.extend(app.shortage().await?);
     if let Some((values, who)) = given {
         let fault = app.give_again(&id, values, who).await;
@@ -310,7 +316,7 @@ impl Right {
             let answer = String::from_utf8_lossy(&line).into_owned();
             // The workspace exists; even without a stored response the key finds it.
             if let Err(fault) = app.engine.answered(turn, answer).await {
-                tracing::warn!(%fault, "the answer to a request with a key was not kept");
+                tracing::warn!(%fault, "the answer to a request with a key was not inputs");
             }
         }
         line
@@ -325,9 +331,9 @@ impl Right {
     }
 }
 
-// === impl Telling ===
+// === impl CreationStream ===
 
-impl Telling {
+impl CreationStream {
     async fn next(&mut self) -> Option<Bytes> {
         let creation = self.creation.as_mut()?;
         loop {
@@ -340,13 +346,13 @@ impl Telling {
                     self.creation = None;
                     return Some(match made {
                         Ok(last) => last,
-                        Err(fault) => line(&CreateEvent::Error(failure::told(&fault).error)),
+                        Err(fault) => line(&CreateEvent::Error(failure::error_body(&fault).error)),
                     });
                 }
                 Some(ProgressEvent { step, done, total }) = self.progress.recv() => {
-                    let is_due = self.told.is_none_or(|told| told.elapsed() >= OFTEN);
+                    let is_due = self.last_progress.is_none_or(|last| last.elapsed() >= OFTEN);
                     if is_due {
-                        self.told = Some(Instant::now());
+                        self.last_progress = Some(Instant::now());
                         return Some(line(&CreateEvent::Progress { step, done, total }));
                     }
                 }
@@ -365,7 +371,12 @@ async fn arrival(
     Some(id)
 }
 
-pub async fn told(app: &App, created: Created, notes: Vec<String>, asked: Instant) -> Workspace {
+pub async fn created_workspace(
+    app: &App,
+    created: Created,
+    notes: Vec<String>,
+    asked: Instant,
+) -> Workspace {
     let (found, is_new) = match created {
         Created::New(found) => (found, true),
         Created::Existing(found) => (found, false),

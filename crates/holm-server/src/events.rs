@@ -34,7 +34,7 @@ use utoipa_axum::routes;
 pub struct Events {
     engine: Engine,
     /// Changes with every event.
-    told: Arc<watch::Sender<u64>>,
+    newest: Arc<watch::Sender<u64>>,
 }
 
 /// The parameters of `GET /events`.
@@ -103,7 +103,7 @@ async fn events(
     let reading = app.reading(caller, from, follow).await?;
     let cursor = HeaderValue::from(reading.after);
     let mut response = match upgrade {
-        Some(upgrade) => upgrade.on_upgrade(move |socket| tell(reading, socket)),
+        Some(upgrade) => upgrade.on_upgrade(move |socket| send_events(reading, socket)),
         None => {
             let lines = stream::unfold(Some(reading), |reading| async move {
                 let mut reading = reading?;
@@ -122,7 +122,7 @@ async fn events(
 }
 
 /// Sends messages until there are no more, or the client is gone.
-async fn tell(mut reading: Reading, socket: WebSocket) {
+async fn send_events(mut reading: Reading, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let sending = async {
         while let Some(lines) = reading.next().await {
@@ -156,7 +156,7 @@ impl App {
         };
         Ok(Reading {
             events: self.events.clone(),
-            news: self.events.told.subscribe(),
+            news: self.events.newest.subscribe(),
             after,
             is_from_the_start: from.after.is_none_or(|after| after == 0),
             follow,
@@ -194,20 +194,20 @@ impl Events {
     pub fn new(engine: Engine) -> Self {
         Self {
             engine,
-            told: Arc::new(watch::channel(0).0),
+            newest: Arc::new(watch::channel(0).0),
         }
     }
 
     /// Changes with every event.
     pub fn news(&self) -> watch::Receiver<u64> {
-        self.told.subscribe()
+        self.newest.subscribe()
     }
 
     /// An event that cannot be stored is only logged: the operation does not depend on it.
-    pub async fn tell(&self, workspace: &WorkspaceId, kind: &str, detail: Value) {
+    pub async fn emit(&self, workspace: &WorkspaceId, kind: &str, detail: Value) {
         let text = detail.to_string();
         match self.engine.add_event(workspace, kind, text).await {
-            Ok(cursor) => drop(self.told.send_replace(cursor)),
+            Ok(cursor) => drop(self.newest.send_replace(cursor)),
             Err(fault) => tracing::warn!(%workspace, kind, %fault, "an event was not stored"),
         }
     }
@@ -228,7 +228,7 @@ impl Reading {
                 Ok(found) => found,
                 Err(fault) => {
                     self.is_over = true;
-                    return Some(vec![json(&super::failure::told(&fault))]);
+                    return Some(vec![json(&super::failure::error_body(&fault))]);
                 }
             };
             if let Some(first) = found.first() {
@@ -262,7 +262,7 @@ impl Reading {
         let wanted = found.into_iter().filter(|record| self.wants(&record.event));
         let lines: Vec<_> = wanted
             .take(most.unwrap_or(usize::MAX))
-            .map(|record| json(&told(record)))
+            .map(|record| json(&to_api(record)))
             .collect();
         self.left = self.left.map(|left| left - lines.len() as u64);
         lines
@@ -279,7 +279,7 @@ impl Reading {
     }
 }
 
-fn told(record: EventRecord) -> Event {
+fn to_api(record: EventRecord) -> Event {
     Event {
         cursor: record.cursor,
         time: view::time(record.event.at),

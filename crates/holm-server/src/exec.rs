@@ -68,8 +68,8 @@ async fn exec(
             Ok(Some(code)) => app.audit.ended(&request, None, Ok(format!("exit {code}"))),
             Ok(None) => app.audit.ended(&request, None, Ok("left".to_owned())),
             Err(fault) => {
-                let told = caller.told(&app.paths, &fault);
-                tell(&mut sink, &ToClient::Error(told.error)).await;
+                let body = caller.error_body(&app.paths, &fault);
+                send_control(&mut sink, &ToClient::Error(body.error)).await;
                 app.audit.ended(&request, None, Err(fault.code));
             }
         }
@@ -98,9 +98,11 @@ async fn first(stream: &mut SplitStream<WebSocket>) -> Option<Result<First, Faul
     loop {
         match stream.next().await?.ok()? {
             Message::Binary(bytes) => {
-                return Some(match understood(&bytes) {
-                    Ok(Said::Control(ToServer::Start(start))) => Ok(First::Start(start)),
-                    Ok(Said::Control(ToServer::Resume(heard))) => Ok(First::Resume(heard)),
+                return Some(match parse(&bytes) {
+                    Ok(ClientMessage::Control(ToServer::Start(start))) => Ok(First::Start(start)),
+                    Ok(ClientMessage::Control(ToServer::Resume(received))) => {
+                        Ok(First::Resume(received))
+                    }
                     Ok(_) => Err(bad_request("the first message is not `start`").0),
                     Err(failure) => Err(failure.0),
                 });
@@ -150,16 +152,16 @@ async fn run(
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
 ) -> Result<Option<u8>, Fault> {
-    let feeding = feed(stream, command.input.clone());
-    let hearing = hear(command.output, sink);
-    tokio::pin!(feeding, hearing);
+    let input_passed = pass_input(stream, command.input.clone());
+    let output_passed = pass_output(command.output, sink);
+    tokio::pin!(input_passed, output_passed);
     tokio::select! {
         biased;
-        heard = &mut hearing => heard,
-        fed = &mut feeding => {
+        ended = &mut output_passed => ended,
+        left = &mut input_passed => {
             // The command gets a hangup; no client is left to receive its end.
             let _ = command.input.send(ExecInput::Hangup).await;
-            fed.map(|()| None)
+            left.map(|()| None)
         }
     }
 }
@@ -183,16 +185,16 @@ fn checked(request: ExecRequest) -> Result<ExecRequest, Fault> {
     Ok(request)
 }
 
-enum Said {
+enum ClientMessage {
     Stdin(Vec<u8>),
     Control(ToServer),
 }
 
-fn understood(message: &[u8]) -> Result<Said, Failure> {
+fn parse(message: &[u8]) -> Result<ClientMessage, Failure> {
     match message.split_first() {
-        Some((&STDIN, bytes)) => Ok(Said::Stdin(bytes.to_vec())),
+        Some((&STDIN, bytes)) => Ok(ClientMessage::Stdin(bytes.to_vec())),
         Some((&CONTROL, json)) => match objects::from_slice(json) {
-            Ok(control) => Ok(Said::Control(control)),
+            Ok(control) => Ok(ClientMessage::Control(control)),
             Err(error) => Err(bad_request(error)),
         },
         Some((channel, _)) => Err(bad_request(format!("there is no channel {channel}"))),
@@ -201,26 +203,28 @@ fn understood(message: &[u8]) -> Result<Said, Failure> {
 }
 
 /// Passes on the client's messages. Ends when the client disconnects or sends an invalid one.
-async fn feed(
+async fn pass_input(
     mut stream: SplitStream<WebSocket>,
     input: mpsc::Sender<ExecInput>,
 ) -> Result<(), Fault> {
     while let Some(Ok(message)) = stream.next().await {
         let said = match message {
-            Message::Binary(bytes) => understood(&bytes).map_err(|failure| failure.0)?,
+            Message::Binary(bytes) => parse(&bytes).map_err(|failure| failure.0)?,
             Message::Text(_) => return Err(bad_request("messages are binary").0),
             Message::Close(_) => return Ok(()),
             Message::Ping(_) | Message::Pong(_) => continue,
         };
         let input_message = match said {
-            Said::Stdin(bytes) => ExecInput::Stdin(bytes),
-            Said::Control(ToServer::StdinEof) => ExecInput::StdinEof,
-            Said::Control(ToServer::Resize { rows, cols }) => ExecInput::Resize { rows, cols },
-            Said::Control(ToServer::Signal(number)) => ExecInput::Signal(number),
-            Said::Control(ToServer::Taken(Received { stdout, stderr })) => {
+            ClientMessage::Stdin(bytes) => ExecInput::Stdin(bytes),
+            ClientMessage::Control(ToServer::StdinEof) => ExecInput::StdinEof,
+            ClientMessage::Control(ToServer::Resize { rows, cols }) => {
+                ExecInput::Resize { rows, cols }
+            }
+            ClientMessage::Control(ToServer::Signal(number)) => ExecInput::Signal(number),
+            ClientMessage::Control(ToServer::Taken(Received { stdout, stderr })) => {
                 ExecInput::Taken { stdout, stderr }
             }
-            Said::Control(ToServer::Start(_) | ToServer::Resume(_)) => {
+            ClientMessage::Control(ToServer::Start(_) | ToServer::Resume(_)) => {
                 return Err(bad_request("a command was asked for twice").0);
             }
         };
@@ -233,22 +237,22 @@ async fn feed(
 }
 
 /// Passes on the command's output up to its end, and returns how it ended.
-async fn hear(
+async fn pass_output(
     mut output: mpsc::Receiver<ExecOutput>,
     sink: &mut Sink,
 ) -> Result<Option<u8>, Fault> {
-    while let Some(said) = output.recv().await {
-        match said {
-            ExecOutput::Started => tell(sink, &ToClient::Started).await,
-            ExecOutput::Kept => tell(sink, &ToClient::Kept).await,
+    while let Some(message) = output.recv().await {
+        match message {
+            ExecOutput::Started => send_control(sink, &ToClient::Started).await,
+            ExecOutput::Kept => send_control(sink, &ToClient::Kept).await,
             ExecOutput::Resumed { received, taken } => {
-                tell(sink, &ToClient::Resumed { received, taken }).await;
+                send_control(sink, &ToClient::Resumed { received, taken }).await;
             }
             ExecOutput::Stdout(bytes) => send(sink, STDOUT, &bytes).await,
             ExecOutput::Stderr(bytes) => send(sink, STDERR, &bytes).await,
-            ExecOutput::StdinTaken(bytes) => tell(sink, &ToClient::StdinTaken(bytes)).await,
+            ExecOutput::StdinTaken(bytes) => send_control(sink, &ToClient::StdinTaken(bytes)).await,
             ExecOutput::Exit(code) => {
-                tell(sink, &ToClient::Exit { code }).await;
+                send_control(sink, &ToClient::Exit { code }).await;
                 return Ok(Some(code));
             }
             ExecOutput::Failed(fault) => return Err(fault),
@@ -259,7 +263,7 @@ async fn hear(
     Err(Fault::new(holm_core::Code::ExecFailed, message, hint))
 }
 
-async fn tell(sink: &mut Sink, message: &ToClient) {
+async fn send_control(sink: &mut Sink, message: &ToClient) {
     let json = serde_json::to_vec(message).unwrap_or_default();
     send(sink, CONTROL, &json).await;
 }

@@ -44,7 +44,7 @@ impl IntoResponse for Failure {
         let Failure(fault) = self;
         let status = StatusCode::from_u16(fault.code.kind().http_status());
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(told(&fault))).into_response();
+        let mut response = (status, Json(error_body(&fault))).into_response();
         // For the gate, which reduces it for some callers and records the code.
         response.extensions_mut().insert(fault);
         response
@@ -122,7 +122,7 @@ fn in_path(name: &str, schema: &str, words: &str) -> Parameter {
 }
 
 /// The error body for a fault. Server errors are also logged.
-pub fn told(fault: &Fault) -> ErrorBody {
+pub fn error_body(fault: &Fault) -> ErrorBody {
     if fault.code.kind() == Kind::Failed && fault.code != Code::Cancelled {
         tracing::error!(code = %fault.code, "{}", fault.message());
     }

@@ -30,8 +30,8 @@ async fn gc(
     let keep_for = app.keep_for().await?;
     let note = believe_clock(&app, &caller).await?;
     let collect = Collect::Unused(if gc.all { Extent::All } else { Extent::Expired });
-    let (progress, heard) = mpsc::unbounded_channel();
-    let (tell, told) = mpsc::channel(1);
+    let (progress, reports) = mpsc::unbounded_channel();
+    let (done, finished) = mpsc::channel(1);
     tokio::spawn(async move {
         let collected = app
             .engine
@@ -40,17 +40,17 @@ async fn gc(
         app.sweep_browsers().await;
         app.sweep_secrets().await;
         // The client may be gone.
-        let _ = tell.send((collected, note)).await;
+        let _ = done.send((collected, note)).await;
     });
-    let events = stream::unfold(Some((heard, told)), |state| async move {
-        let (mut heard, mut told) = state?;
+    let events = stream::unfold(Some((reports, finished)), |state| async move {
+        let (mut reports, mut finished) = state?;
         tokio::select! {
             biased;
-            Some(ProgressEvent { step, done, total }) = heard.recv() => {
+            Some(ProgressEvent { step, done, total }) = reports.recv() => {
                 let event = GcEvent::Progress { step, done, total };
-                Some((Ok::<_, Infallible>(jsonl::line(&event)), Some((heard, told))))
+                Some((Ok::<_, Infallible>(jsonl::line(&event)), Some((reports, finished))))
             }
-            collected = told.recv() => {
+            collected = finished.recv() => {
                 let (collected, note) = collected?;
                 Some((Ok(jsonl::line(&last(collected, note))), None))
             }
@@ -84,7 +84,7 @@ fn last(collected: Result<holm_engine::Collected, Fault>, note: Option<String>) 
             notes: note.into_iter().collect(),
             ..view(collected)
         }),
-        Err(fault) => GcEvent::Error(failure::told(&fault).error),
+        Err(fault) => GcEvent::Error(failure::error_body(&fault).error),
     }
 }
 
@@ -101,7 +101,9 @@ fn view(collected: holm_engine::Collected) -> Collected {
         freed_bytes: removed.iter().map(|removed| removed.bytes).sum(),
         removed,
         unknown: collected.unknown,
-        failed: failed.map(|fault| failure::told(fault).error).collect(),
+        failed: failed
+            .map(|fault| failure::error_body(fault).error)
+            .collect(),
         notes: Vec::new(),
     }
 }

@@ -90,7 +90,7 @@ use listen::{Peer, PeerListener};
 pub use mcp::Mcp;
 use metrics::Metrics;
 use repositories::Repositories;
-use routes::{Routes, Unheard};
+use routes::{PendingCommands, Routes};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -293,7 +293,7 @@ fn message_bus() -> Option<String> {
 // === impl App ===
 
 impl App {
-    fn open(paths: Paths, parts: Parts) -> Result<(Self, Unheard), Fault> {
+    fn open(paths: Paths, parts: Parts) -> Result<(Self, PendingCommands), Fault> {
         let store = (parts.store)(&paths)?;
         let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());

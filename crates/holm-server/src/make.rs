@@ -7,7 +7,7 @@
 
 use super::App;
 use super::caller::Caller;
-use super::create::told;
+use super::create::created_workspace;
 use super::errands::UnderWay;
 use super::failure::{Body, Failure, workspace_id};
 use super::keyed::IdempotencyKey;
@@ -256,7 +256,7 @@ impl App {
 
     async fn made(&self, found: View, fault: Option<&Fault>, asked: Instant) -> MadeWorkspace {
         MadeWorkspace {
-            workspace: told(self, Created::New(found), Vec::new(), asked).await,
+            workspace: created_workspace(self, Created::New(found), Vec::new(), asked).await,
             trouble: fault.map(|fault| ErrorBody::from(fault).error),
         }
     }

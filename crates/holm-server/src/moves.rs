@@ -1,7 +1,7 @@
 //! `/workspaces/{id}/assign` and `/sync`: moves a live workspace to another commit, with progress
 //! line by line.
 
-use super::failure::{Body, Failure, WorkspaceKey, bad_request, project_id, told};
+use super::failure::{Body, Failure, WorkspaceKey, bad_request, error_body, project_id};
 use super::{App, jsonl};
 use axum::extract::State;
 use axum::response::Response;
@@ -45,7 +45,7 @@ async fn assign(
         },
         shallow: assign.shallow,
     };
-    lead(app, id, wanted).await
+    move_streaming(app, id, wanted).await
 }
 
 async fn sync(
@@ -59,26 +59,30 @@ async fn sync(
         manner: Manner::Forward,
         shallow: sync.shallow,
     };
-    lead(app, id, wanted).await
+    move_streaming(app, id, wanted).await
 }
 
 /// The response body owns the move: it is dropped when the client disconnects.
-async fn lead(app: Arc<App>, id: WorkspaceId, wanted: Wanted) -> Result<Response, Failure> {
+async fn move_streaming(
+    app: Arc<App>,
+    id: WorkspaceId,
+    wanted: Wanted,
+) -> Result<Response, Failure> {
     check(&wanted)?;
     let spec = app.engine.spec(&id).await?;
     let project = project_id(&spec.project_id)?;
     let project = app.engine.project(&project).await?;
     app.require_commit(&wanted.commit, &project, "holm assign")
         .await?;
-    let (progress, heard) = mpsc::unbounded_channel();
+    let (progress, reports) = mpsc::unbounded_channel();
     let moving = async move {
         match app.carry(&id, wanted, Progress::to(progress)).await {
             Ok(moved) => MoveEvent::Moved(Box::new(moved)),
-            Err(fault) => MoveEvent::Error(told(&fault).error),
+            Err(fault) => MoveEvent::Error(error_body(&fault).error),
         }
     };
     let report = |ProgressEvent { step, done, total }| MoveEvent::Progress { step, done, total };
-    Ok(jsonl::progress(moving, heard, report))
+    Ok(jsonl::progress(moving, reports, report))
 }
 
 /// Validates what reaches a command line inside.

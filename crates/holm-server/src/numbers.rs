@@ -84,7 +84,10 @@ async fn all(State(app): State<Arc<App>>, caller: Caller) -> Answer<NumbersList>
     for view in &views {
         tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
     }
-    let workspaces = views.iter().map(|view| app.told(view)).collect();
+    let workspaces = views
+        .iter()
+        .map(|view| app.workspace_numbers(view))
+        .collect();
     Ok(Json(NumbersList {
         history_seconds: EVERY.as_secs(),
         workspaces,
@@ -105,7 +108,7 @@ async fn one(
     let measuring = tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
     // It goes on, for the next request.
     let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
-    Ok(Json(app.told(&view)))
+    Ok(Json(app.workspace_numbers(&view)))
 }
 
 /// Records the history, until the daemon stops.
@@ -174,9 +177,9 @@ impl App {
         Ok(())
     }
 
-    fn told(&self, view: &View) -> WorkspaceNumbers {
+    fn workspace_numbers(&self, view: &View) -> WorkspaceNumbers {
         let served = self.routes.inward().tallies().of(&view.record.id);
-        self.gauge.told(view, &served)
+        self.gauge.workspace_numbers(view, &served)
     }
 }
 
@@ -216,7 +219,7 @@ impl Gauge {
         }
     }
 
-    fn told(&self, view: &View, served: &[PortTraffic]) -> WorkspaceNumbers {
+    fn workspace_numbers(&self, view: &View, served: &[PortTraffic]) -> WorkspaceNumbers {
         let record = &view.record;
         let seen = self.seen();
         let course = seen.workspaces.get(&record.id);

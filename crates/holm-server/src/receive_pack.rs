@@ -2,7 +2,7 @@
 //! cannot hard-link. git runs sealed; this copies its bytes.
 
 use super::App;
-use super::failure::{Failure, ProjectKey, bad_request, told};
+use super::failure::{Failure, ProjectKey, bad_request, error_body};
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
@@ -56,7 +56,7 @@ async fn push(socket: WebSocket, mut command: Command) {
             reason: Utf8Bytes::default(),
         })),
         Err(fault) => {
-            let body = serde_json::to_string(&told(&fault));
+            let body = serde_json::to_string(&error_body(&fault));
             Message::text(body.unwrap_or_default())
         }
     };

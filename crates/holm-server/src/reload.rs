@@ -75,7 +75,7 @@ async fn reload(
             .collect()
     };
     let mut reloaded = Reloaded {
-        asks: asks.iter().map(|ask| on_wire(ask)).collect(),
+        asks: asks.iter().map(|ask| to_api(ask)).collect(),
         content,
         ..takeover::differences(&spec, &next, untaken)
     };
@@ -205,7 +205,7 @@ fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Faul
     compose::refuse_covering(&next.volumes, &next.root, &next.home)
 }
 
-fn on_wire(ask: &trust::Ask) -> Ask {
+fn to_api(ask: &trust::Ask) -> Ask {
     Ask {
         key: ask.key.clone(),
         words: ask.words.clone(),

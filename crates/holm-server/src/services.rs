@@ -249,7 +249,7 @@ impl Reading {
 impl Outgoing {
     /// Blocks when too much is in flight.
     async fn add(&mut self, service: &str, record: Record) -> io::Result<()> {
-        self.piece.extend(jsonl::line(&on_wire(service, record)));
+        self.piece.extend(jsonl::line(&to_api(service, record)));
         if self.piece.len() < PIECE {
             Ok(())
         } else {
@@ -271,7 +271,7 @@ impl Outgoing {
     }
 }
 
-fn on_wire(service: &str, record: Record) -> LogLine {
+fn to_api(service: &str, record: Record) -> LogLine {
     let micros = i64::try_from(record.time.as_micros()).unwrap_or_default();
     let time = Timestamp::from_microsecond(micros);
     LogLine {

@@ -77,7 +77,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<TokenList> {
     let known = app.tokens.all();
     let tokens = known
         .iter()
-        .map(|record| told(record, app.tokens.is_over(record)));
+        .map(|record| to_api(record, app.tokens.is_over(record)));
     let tokens = tokens.collect();
     Ok(Json(TokenList { tokens }))
 }
@@ -109,7 +109,7 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     let (bearer, record) = fresh(name, workspace, app.engine.clock().look(), lasts);
     app.tokens.add(record.clone()).await?;
     Ok(Json(TokenMade {
-        made: told(&record, false),
+        made: to_api(&record, false),
         token: bearer.text(),
     }))
 }
@@ -123,10 +123,10 @@ async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<T
     };
     let is_over = app.tokens.is_over(&record);
     app.tokens.end(&record).await?;
-    Ok(Json(told(&record, is_over)))
+    Ok(Json(to_api(&record, is_over)))
 }
 
-fn told(record: &TokenRecord, is_over: bool) -> Token {
+fn to_api(record: &TokenRecord, is_over: bool) -> Token {
     Token {
         id: record.id.to_string(),
         name: record.name.clone(),
@@ -189,7 +189,7 @@ impl Tokens {
         self.settle_default().await?;
         // Weak, because the engine is part of it: the store must be closed when the daemon ends.
         let (shared, runtime) = (Arc::downgrade(&self.0), tokio::runtime::Handle::current());
-        self.0.engine.tell_changes_to(move |id, notice| {
+        self.0.engine.subscribe(move |id, notice| {
             if matches!(notice, Notice::Removed | Notice::Forgotten)
                 && let Some(shared) = shared.upgrade()
             {

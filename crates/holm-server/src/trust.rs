@@ -61,7 +61,7 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
         digest: judged.digest,
         approved: judged.is_approved,
         approved_at: last.map(|last| time(last.at)),
-        changes: changes.into_iter().map(on_wire).collect(),
+        changes: changes.into_iter().map(to_api).collect(),
     }))
 }
 
@@ -111,7 +111,7 @@ fn not_what_was_shown() -> Fault {
     )
 }
 
-fn on_wire(change: trust::Change) -> AskChange {
+fn to_api(change: trust::Change) -> AskChange {
     let (kind, ask, before) = match change {
         trust::Change::Added(ask) => (ChangeKind::Added, ask, None),
         trust::Change::Removed(ask) => (ChangeKind::Removed, ask, None),

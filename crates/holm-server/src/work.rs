@@ -1,6 +1,6 @@
 //! `/workspaces/{id}/capture`, `/changes` and `/diff`: the work done in a workspace.
 
-use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, told};
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request, error_body};
 use super::{App, jsonl};
 use axum::Json;
 use axum::body::Body as HttpBody;
@@ -61,8 +61,8 @@ async fn capture(
             depth: depth(capture.depth),
         };
         match app.engine.capture(&id, how, Progress::to(progress)).await {
-            Ok(captured) => CaptureEvent::Captured(Box::new(captured_on_wire(captured))),
-            Err(fault) => CaptureEvent::Error(told(&fault).error),
+            Ok(captured) => CaptureEvent::Captured(Box::new(captured_to_api(captured))),
+            Err(fault) => CaptureEvent::Error(error_body(&fault).error),
         }
     };
     let report = |ProgressEvent { step, done, total }| CaptureEvent::Progress { step, done, total };
@@ -182,7 +182,7 @@ fn depth(depth: Depth) -> work::Depth {
     }
 }
 
-fn captured_on_wire(captured: work::Captured) -> Captured {
+fn captured_to_api(captured: work::Captured) -> Captured {
     let text = |name: &Vec<u8>| escaped(name);
     Captured {
         start: captured.start,

@@ -150,8 +150,8 @@ impl Graph {
         }
     }
 
-    pub fn hear(&mut self, index: usize, event: Event, now: Duration) {
-        self.members[index].life.hear(event, now);
+    pub fn handle(&mut self, index: usize, event: Event, now: Duration) {
+        self.members[index].life.handle(event, now);
     }
 
     /// Ends all services and starts none any more.

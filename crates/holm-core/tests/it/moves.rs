@@ -123,8 +123,8 @@ fn built(code: u8) -> Event {
 fn ready() -> Graph {
     let mut graph = one();
     assert_eq!(graph.due(at(0)), [(0, Order::Start)]);
-    graph.hear(0, Event::Started { pid: 7 }, at(0));
-    graph.hear(0, Event::Probed, at(1));
+    graph.handle(0, Event::Started { pid: 7 }, at(0));
+    graph.handle(0, Event::Probed, at(1));
     graph
 }
 
@@ -145,9 +145,9 @@ fn a_build_runs_beside_the_service_and_then_it_is_restarted() {
     assert_eq!(graph.verdict(), Verdict::Pending);
     graph.want(0, Wish::Restart);
     assert_eq!(graph.due(at(2)), [], "it is restarted anyway");
-    graph.hear(0, built(0), at(3));
+    graph.handle(0, built(0), at(3));
     assert_eq!(graph.due(at(3)), [(0, Order::Terminate)]);
-    graph.hear(
+    graph.handle(
         0,
         Event::Exited {
             code: 143,
@@ -155,7 +155,7 @@ fn a_build_runs_beside_the_service_and_then_it_is_restarted() {
         },
         at(3),
     );
-    graph.hear(0, Event::Gone, at(3));
+    graph.handle(0, Event::Gone, at(3));
     assert_eq!(graph.due(at(3)), [(0, Order::Start)]);
 }
 
@@ -164,7 +164,7 @@ fn a_build_that_fails_leaves_what_runs_until_it_is_started_again() {
     let mut graph = ready();
     graph.react(0, Wish::Rebuild);
     graph.due(at(2));
-    graph.hear(0, built(2), at(3));
+    graph.handle(0, built(2), at(3));
     assert_eq!(graph.due(at(3)), []);
     let (state, reason, pid) = seen(&graph);
     assert_eq!((state, pid), (State::Failed, Some(7)));
@@ -174,7 +174,7 @@ fn a_build_that_fails_leaves_what_runs_until_it_is_started_again() {
     assert_eq!(graph.due(at(4)), [(0, Order::Build)]);
     // Its files changed again meanwhile: the build is outdated already.
     graph.react(0, Wish::Rebuild);
-    graph.hear(0, built(0), at(5));
+    graph.handle(0, built(0), at(5));
     assert_eq!(graph.due(at(5)), [(0, Order::Build)]);
 }
 
@@ -183,7 +183,7 @@ fn what_was_stopped_is_built_before_it_is_started() {
     let mut graph = ready();
     graph.want(0, Wish::Stop);
     graph.due(at(2));
-    graph.hear(
+    graph.handle(
         0,
         Event::Exited {
             code: 0,
@@ -191,14 +191,14 @@ fn what_was_stopped_is_built_before_it_is_started() {
         },
         at(2),
     );
-    graph.hear(0, Event::Gone, at(2));
+    graph.handle(0, Event::Gone, at(2));
     graph.react(0, Wish::Restart);
     graph.react(0, Wish::Rebuild);
     assert_eq!(graph.due(at(3)), []);
     assert_eq!(seen(&graph).0, State::Stopped);
     graph.want(0, Wish::Start);
     assert_eq!(graph.due(at(4)), [(0, Order::Build)]);
-    graph.hear(0, built(0), at(5));
+    graph.handle(0, built(0), at(5));
     assert_eq!(graph.due(at(5)), [(0, Order::Start)]);
 }
 
@@ -255,7 +255,7 @@ proptest! {
                         }
                         _ => continue,
                     };
-                    graph.hear(0, event, at(now));
+                    graph.handle(0, event, at(now));
                 }
             }
             for (_, order) in graph.due(at(now)) {

@@ -59,38 +59,38 @@ fn each_starts_when_what_it_needs_is_ready_and_ends_before_it() {
     let waits = |text: &str| (State::Starting, Some(text.to_owned()));
     assert_eq!(state(&graph, web), waits("waits for api, cache"));
     for (index, pid) in [(cache, 7), (db, 8)] {
-        graph.hear(index, Event::Started { pid }, at(0));
+        graph.handle(index, Event::Started { pid }, at(0));
     }
     assert_eq!(graph.due(at(0)), [], "running is not ready");
-    graph.hear(db, Event::Probed, at(1));
+    graph.handle(db, Event::Probed, at(1));
     assert_eq!(graph.due(at(1)), [(api, Order::Start)]);
-    graph.hear(api, Event::Started { pid: 9 }, at(1));
-    graph.hear(api, Event::Probed, at(2));
+    graph.handle(api, Event::Started { pid: 9 }, at(1));
+    graph.handle(api, Event::Probed, at(2));
     assert_eq!(graph.due(at(2)), [], "one of two is not enough");
-    graph.hear(cache, Event::Probed, at(3));
+    graph.handle(cache, Event::Probed, at(3));
     assert_eq!(graph.due(at(3)), [(web, Order::Start)]);
     assert_eq!(graph.verdict(), Verdict::Pending);
-    graph.hear(web, Event::Started { pid: 10 }, at(3));
-    graph.hear(web, Event::Probed, at(4));
+    graph.handle(web, Event::Started { pid: 10 }, at(3));
+    graph.handle(web, Event::Probed, at(4));
     assert_eq!(graph.verdict(), Verdict::Ready);
 
     graph.close();
     assert_eq!(graph.due(at(5)), [(web, Order::Terminate)]);
-    graph.hear(web, exited(143), at(5));
+    graph.handle(web, exited(143), at(5));
     assert_eq!(graph.due(at(5)), [], "what it started still runs");
-    graph.hear(web, Event::Gone, at(5));
+    graph.handle(web, Event::Gone, at(5));
     assert_eq!(
         graph.due(at(5)),
         [(api, Order::Terminate), (cache, Order::Terminate)]
     );
-    graph.hear(api, exited(0), at(5));
-    graph.hear(api, Event::Gone, at(5));
+    graph.handle(api, exited(0), at(5));
+    graph.handle(api, Event::Gone, at(5));
     assert_eq!(graph.due(at(5)), [(db, Order::Terminate)]);
     assert_eq!(graph.due(at(15)), [(cache, Order::Kill), (db, Order::Kill)]);
     assert!(!graph.is_down());
     for index in [cache, db] {
-        graph.hear(index, exited(137), at(15));
-        graph.hear(index, Event::Gone, at(15));
+        graph.handle(index, exited(137), at(15));
+        graph.handle(index, Event::Gone, at(15));
     }
     assert_eq!(graph.due(at(15)), []);
     assert!(graph.is_down());
@@ -102,8 +102,8 @@ fn pauses_grow_and_a_loop_is_given_up_and_said() {
     let mut now = Duration::ZERO;
     for pause in [1, 2, 4, 8] {
         assert_eq!(graph.due(now), [(0, Order::Start)]);
-        graph.hear(0, Event::Started { pid: 5 }, now);
-        graph.hear(0, exited(1), now);
+        graph.handle(0, Event::Started { pid: 5 }, now);
+        graph.handle(0, exited(1), now);
         let said = format!("exited with 1; starts again after {pause}s");
         assert_eq!(state(&graph, 0), (State::Backoff, Some(said)));
         assert_eq!(graph.wake_at(), Some(now + at(pause)));
@@ -111,16 +111,16 @@ fn pauses_grow_and_a_loop_is_given_up_and_said() {
         now += at(pause);
     }
     assert_eq!(graph.due(now), [(0, Order::Start)]);
-    graph.hear(0, Event::Started { pid: 5 }, now);
-    graph.hear(0, exited(1), now);
+    graph.handle(0, Event::Started { pid: 5 }, now);
+    graph.handle(0, exited(1), now);
     let said = "crash loop: exited with 1, 5 times in 15 s".to_owned();
     assert_eq!(state(&graph, 0), (State::Failed, Some(said)));
     assert_eq!(graph.verdict(), Verdict::Failing);
     assert_eq!(graph.due(at(100_000)), [], "nobody starts it again");
     graph.want(0, Wish::Restart);
     assert_eq!(graph.due(at(100_000)), [(0, Order::Start)]);
-    graph.hear(0, Event::Started { pid: 6 }, at(100_000));
-    graph.hear(0, exited(1), at(100_000));
+    graph.handle(0, Event::Started { pid: 6 }, at(100_000));
+    graph.handle(0, exited(1), at(100_000));
     assert_eq!(state(&graph, 0).0, State::Backoff, "it begins anew");
     assert_eq!(graph.reports()[0].restarts, 5);
 }
@@ -131,10 +131,10 @@ fn a_minute_of_running_forgives() {
     let mut now = Duration::ZERO;
     for _ in 0..20 {
         assert_eq!(graph.due(now), [(0, Order::Start)]);
-        graph.hear(0, Event::Started { pid: 5 }, now);
-        graph.hear(0, Event::Probed, now);
+        graph.handle(0, Event::Started { pid: 5 }, now);
+        graph.handle(0, Event::Probed, now);
         now += at(60);
-        graph.hear(0, exited(0), now);
+        graph.handle(0, exited(0), now);
         now += at(1);
     }
     assert_eq!(graph.reports()[0].restarts, 19);
@@ -145,9 +145,9 @@ fn what_the_policy_says_of_an_end() {
     let check = |restart, code, expect| {
         let mut graph = one(restart);
         graph.due(at(0));
-        graph.hear(0, Event::Started { pid: 5 }, at(0));
-        graph.hear(0, Event::Probed, at(0));
-        graph.hear(0, exited(code), at(1));
+        graph.handle(0, Event::Started { pid: 5 }, at(0));
+        graph.handle(0, Event::Probed, at(0));
+        graph.handle(0, exited(code), at(1));
         assert_eq!(state(&graph, 0).0, expect, "{restart:?} {code}");
         assert_eq!(graph.reports()[0].exit, Some(code));
     };
@@ -162,14 +162,14 @@ fn what_the_policy_says_of_an_end() {
 fn late_is_failed_until_it_is_ready_after_all() {
     let mut graph = one(Restart::OnFailure);
     graph.due(at(0));
-    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    graph.handle(0, Event::Started { pid: 5 }, at(0));
     graph.due(at(59));
     assert_eq!(state(&graph, 0), (State::Starting, None));
     assert_eq!(graph.due(at(60)), [], "it is left alone");
     let said = Some("not ready within 60s".to_owned());
     assert_eq!(state(&graph, 0), (State::Failed, said));
     assert_eq!(graph.verdict(), Verdict::Failing);
-    graph.hear(0, Event::Probed, at(70));
+    graph.handle(0, Event::Probed, at(70));
     assert_eq!(state(&graph, 0), (State::Ready, None));
 }
 
@@ -184,12 +184,12 @@ fn without_a_probe_it_is_ready_when_it_did_not_end_at_once() {
         },
     )]);
     graph.due(at(0));
-    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    graph.handle(0, Event::Started { pid: 5 }, at(0));
     graph.due(at(0));
     assert_eq!(state(&graph, 0).0, State::Starting);
     graph.due(at(1));
     assert_eq!(state(&graph, 0).0, State::Ready);
-    graph.hear(0, exited(0), at(2));
+    graph.handle(0, exited(0), at(2));
     assert_eq!(graph.verdict(), Verdict::Ready, "its work is done");
 }
 
@@ -198,9 +198,9 @@ fn what_waits_for_a_failed_one_says_so_and_starts_when_that_is_mended() {
     let mut graph = stack();
     let (api, db) = (0, 2);
     graph.due(at(0));
-    graph.hear(1, Event::Started { pid: 7 }, at(0));
-    graph.hear(1, Event::Probed, at(0));
-    graph.hear(db, Event::Started { pid: 8 }, at(0));
+    graph.handle(1, Event::Started { pid: 7 }, at(0));
+    graph.handle(1, Event::Probed, at(0));
+    graph.handle(db, Event::Started { pid: 8 }, at(0));
     graph.due(at(60));
     let waits = (State::Stopped, Some("waits for db".to_owned()));
     assert_eq!(state(&graph, api), waits);
@@ -208,11 +208,11 @@ fn what_waits_for_a_failed_one_says_so_and_starts_when_that_is_mended() {
     graph.want(db, Wish::Restart);
     assert_eq!(graph.due(at(61)), [(db, Order::Terminate)]);
     assert_eq!(state(&graph, api).0, State::Starting);
-    graph.hear(db, exited(0), at(61));
-    graph.hear(db, Event::Gone, at(61));
+    graph.handle(db, exited(0), at(61));
+    graph.handle(db, Event::Gone, at(61));
     assert_eq!(graph.due(at(61)), [(db, Order::Start)]);
-    graph.hear(db, Event::Started { pid: 9 }, at(61));
-    graph.hear(db, Event::Probed, at(61));
+    graph.handle(db, Event::Started { pid: 9 }, at(61));
+    graph.handle(db, Event::Probed, at(61));
     assert_eq!(graph.due(at(61)), [(api, Order::Start)]);
 }
 
@@ -222,7 +222,7 @@ fn stopping_while_it_is_being_started_and_what_hangs_in_the_kernel() {
     graph.due(at(0));
     graph.want(0, Wish::Stop);
     assert_eq!(graph.due(at(0)), []);
-    graph.hear(0, Event::Started { pid: 5 }, at(0));
+    graph.handle(0, Event::Started { pid: 5 }, at(0));
     assert_eq!(graph.due(at(0)), [(0, Order::Terminate)]);
     assert_eq!(graph.due(at(10)), [(0, Order::Kill)]);
     assert_eq!(graph.due(at(14)), []);
@@ -278,7 +278,7 @@ proptest! {
                         _ => true,
                     };
                     if fits {
-                        graph.hear(index, event, now);
+                        graph.handle(index, event, now);
                     }
                 }
             }
@@ -298,9 +298,9 @@ proptest! {
                 prop_assert!(order != Order::Start);
             }
             for index in 0..4 {
-                graph.hear(index, Event::Started { pid: 5 }, now);
-                graph.hear(index, exited(0), now);
-                graph.hear(index, Event::Gone, now);
+                graph.handle(index, Event::Started { pid: 5 }, now);
+                graph.handle(index, exited(0), now);
+                graph.handle(index, Event::Gone, now);
             }
             now += at(20);
         }
@@ -327,33 +327,33 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     let mut graph = Graph::new(declared(&["db", "old"]));
     let (db, old, web) = (0, 1, 2);
     assert_eq!(graph.due(at(0)), [(db, Order::Start), (old, Order::Start)]);
-    graph.hear(old, Event::Started { pid: 7 }, at(0));
-    graph.hear(old, Event::Probed, at(0));
+    graph.handle(old, Event::Started { pid: 7 }, at(0));
+    graph.handle(old, Event::Probed, at(0));
     // `db` is still being launched with its old declaration, so it is restarted once that is known.
     graph.declare(declared(&["db", "web"]), |name| name == "db");
     assert_eq!(names(&graph), ["db", "web"]);
     assert_eq!(graph.due(at(1)), [(old, Order::Terminate)]);
     assert_eq!(graph.find("old"), None);
-    graph.hear(db, Event::Started { pid: 8 }, at(1));
+    graph.handle(db, Event::Started { pid: 8 }, at(1));
     assert_eq!(graph.due(at(1)), [(db, Order::Terminate)]);
-    graph.hear(db, exited(0), at(1));
-    graph.hear(db, Event::Gone, at(1));
+    graph.handle(db, exited(0), at(1));
+    graph.handle(db, Event::Gone, at(1));
     assert_eq!(graph.due(at(1)), [(db, Order::Start)]);
-    graph.hear(db, Event::Started { pid: 9 }, at(1));
-    graph.hear(db, Event::Probed, at(1));
+    graph.handle(db, Event::Started { pid: 9 }, at(1));
+    graph.handle(db, Event::Probed, at(1));
     assert_eq!(graph.due(at(1)), [(web, Order::Start)], "it waited for db");
-    graph.hear(old, exited(0), at(1));
-    graph.hear(old, Event::Gone, at(1));
+    graph.handle(old, exited(0), at(1));
+    graph.handle(old, Event::Gone, at(1));
     // A service that the user stopped stays stopped, whatever changes; one that is declared again
     // is started.
     graph.want(db, Wish::Stop);
     graph.due(at(2));
-    graph.hear(db, exited(0), at(2));
-    graph.hear(db, Event::Gone, at(2));
+    graph.handle(db, exited(0), at(2));
+    graph.handle(db, Event::Gone, at(2));
     graph.declare(declared(&["db", "web", "old"]), |name| name == "db");
     assert_eq!(graph.due(at(2)), [(old, Order::Start)]);
     // A service that is no longer declared is waited for at the end.
-    graph.hear(old, Event::Started { pid: 10 }, at(2));
+    graph.handle(old, Event::Started { pid: 10 }, at(2));
     graph.declare(declared(&["db"]), |_| false);
     graph.close();
     assert!(graph.due(at(3)).contains(&(old, Order::Terminate)));

@@ -136,7 +136,7 @@ impl Engine {
         if let Err(fault) = self.save(&record).await {
             tracing::error!(run = %record.id, %fault, "the end of a run is not in the store");
         }
-        self.inner.notices.tell(
+        self.inner.notices.send(
             &record.workspace,
             Notice::RunEnded {
                 run: record.id.clone(),

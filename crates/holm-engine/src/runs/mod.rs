@@ -159,7 +159,7 @@ impl Engine {
                     live.begun(Ok(()));
                     let run = record.id.clone();
                     let notice = Notice::RunStarted { run };
-                    engine.inner.notices.tell(&record.workspace, notice);
+                    engine.inner.notices.send(&record.workspace, notice);
                     tokio::spawn(engine.follow(record.clone(), seen, live));
                     Ok(record)
                 }

@@ -206,7 +206,7 @@ impl Driver for FakeDriver {
         let action = journaled.action();
         let id = journaled.spec().id.clone();
         self.0.meet(action, When::Before).await?;
-        progress.tell(action.as_str(), 0, 1);
+        progress.report(action.as_str(), 0, 1);
         self.0.with(|state| {
             state.applied.push(action);
             match action {
@@ -458,7 +458,7 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
             world.with(|state| state.labels.insert(id.to_string(), label));
             control_frame(&Answer::Done).unwrap()
         }
-        Op::SetEgress(_) | Op::SetServices(_) | Op::TellPorts(_) => {
+        Op::SetEgress(_) | Op::SetServices(_) | Op::SetPorts(_) => {
             control_frame(&Answer::Done).unwrap()
         }
         Op::Session(_) | Op::Records(Query::Sessions) => {

@@ -16,7 +16,7 @@ pub use sessions::{AttachStream, SessionNotices};
 use crate::wire::{
     Answer, Grant, MAX_FRAME, Op, Request, Status, channel, control_frame, spoken_version,
 };
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::spec::{Egress, Service};
 use holm_core::{Cause, Code, Fault};
 use std::io;
@@ -80,8 +80,8 @@ impl KeeperClient {
     }
 
     /// Tells the workspace how its ports are reached, for programs inside that ask.
-    pub async fn tell_ports(&self, ports: Vec<ToldPort>) -> Result<(), Fault> {
-        self.order_within(Op::TellPorts(ports), PATIENCE).await
+    pub async fn set_ports(&self, ports: Vec<PortAddress>) -> Result<(), Fault> {
+        self.order_within(Op::SetPorts(ports), PATIENCE).await
     }
 
     /// Changes where the gateway may go; what is no longer allowed is cut.

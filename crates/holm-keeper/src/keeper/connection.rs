@@ -21,7 +21,7 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     let thread = std::thread::Builder::new().stack_size(256 * 1024);
     let spawned = thread.spawn(move || {
         let Some(_talking) = registry.talk(MOST) else {
-            let _ = say(&stream, &Answer::Refused("too many connections".to_owned()));
+            let _ = send_answer(&stream, &Answer::Refused("too many connections".to_owned()));
             return;
         };
         if let Err(error) = answer(stream, &registry) {
@@ -36,12 +36,12 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
 fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
     let peer = socket_peercred(&stream)?.uid;
     if peer != rustix::process::getuid() && !peer.is_root() {
-        return say(
+        return send_answer(
             &stream,
             &Answer::Refused("another user's workspace".to_owned()),
         );
     }
-    let Some(request) = heard(&mut stream)? else {
+    let Some(request) = read_request(&mut stream)? else {
         return Ok(());
     };
     let ours = registry.plan.version;
@@ -54,69 +54,69 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
             "it was started by another version of holm, which speaks protocol {ours}, not {}",
             request.version
         );
-        return say(&stream, &Answer::Refused(text));
+        return send_answer(&stream, &Answer::Refused(text));
     }
     match request.op {
-        Op::Status => say(&stream, &Answer::Status(Box::new(registry.status()))),
+        Op::Status => send_answer(&stream, &Answer::Status(Box::new(registry.status()))),
         Op::Relabel { label } => {
             registry.relabel(label);
             here::write(registry);
-            say(&stream, &Answer::Done)
+            send_answer(&stream, &Answer::Done)
         }
         Op::Stop { grace_ms } => {
             registry.stop(Duration::from_millis(grace_ms));
-            say(&stream, &Answer::Done)
+            send_answer(&stream, &Answer::Done)
         }
         Op::Exec(exec) => exec::run(stream, registry, exec),
         Op::Dial { port } => dial::dial(&stream, registry, port),
         Op::Connect { port } => dial::connect(&stream, registry, port),
         Op::WatchPorts => ports::watch(&stream, registry),
-        Op::TellPorts(ports) => {
-            registry.tell_ports(ports);
+        Op::SetPorts(ports) => {
+            registry.set_ports(ports);
             here::write(registry);
-            say(&stream, &Answer::Done)
+            send_answer(&stream, &Answer::Done)
         }
         Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
             Ok(()) => Ok(()),
             Err(Return { stream, .. }) => {
                 let why = "it knows nothing of this command".to_owned();
-                say(&stream, &Answer::Refused(why))
+                send_answer(&stream, &Answer::Refused(why))
             }
         },
         Op::Run(order) => runs::begin(&stream, registry, order),
         Op::WatchRun { run } => runs::watch(&stream, registry, &run),
-        Op::CancelRun { run } => say(&stream, &runs::cancel(registry, &run)),
+        Op::CancelRun { run } => send_answer(&stream, &runs::cancel(registry, &run)),
         Op::WatchServices => match registry.services() {
             Some(services) => services.watch(&stream),
-            None => say(&stream, &Answer::Services(Services::default())),
+            None => send_answer(&stream, &Answer::Services(Services::default())),
         },
-        Op::Service { name, wish } => say(&stream, &wished(registry, &name, wish)),
-        Op::Copy(pairs) => say(&stream, &data::copy(registry, &pairs)),
-        Op::RenewVolumes(volumes) => say(&stream, &data::renew(registry, volumes)),
-        Op::React { wishes, code } => say(&stream, &reacted(registry, wishes, code)),
-        Op::SetServices(declared) => say(&stream, &redeclared(registry, declared)),
-        Op::SetSecrets(grants) => say(&stream, &other_secrets(registry, grants)),
-        Op::SetEgress(egress) => say(&stream, &other_rules(registry, &egress)),
+        Op::Service { name, wish } => send_answer(&stream, &wished(registry, &name, wish)),
+        Op::Copy(pairs) => send_answer(&stream, &data::copy(registry, &pairs)),
+        Op::RenewVolumes(volumes) => send_answer(&stream, &data::renew(registry, volumes)),
+        Op::React { wishes, code } => send_answer(&stream, &reacted(registry, wishes, code)),
+        Op::SetServices(declared) => send_answer(&stream, &redeclared(registry, declared)),
+        Op::SetSecrets(grants) => send_answer(&stream, &other_secrets(registry, grants)),
+        Op::SetEgress(egress) => send_answer(&stream, &other_rules(registry, &egress)),
         Op::Records(query) => records::answer(stream, &registry.plan.directories(), query),
         Op::Session(ask) => sessions::answer(&stream, registry, ask),
         Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
         Op::WatchSessions => sessions::watch(&stream, registry),
         Op::DialOut { host, port } => {
             let ready = || {
-                say(&stream, &Answer::Dialled)?;
+                send_answer(&stream, &Answer::Dialled)?;
                 stream.try_clone()
             };
             let dialled = registry.outside().dial_out(&host, port, ready);
             dialled.or_else(|error| {
                 let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
-                say(&stream, &Answer::NotDialled { errno })
+                send_answer(&stream, &Answer::NotDialled { errno })
             })
         }
     }
 }
 
 /// Reads the request of a connection. `None`: there is none, or it was refused already.
-fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
+fn read_request(stream: &mut UnixStream) -> io::Result<Option<Request>> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let request = match read_control(stream) {
         Ok(request) => Some(request),
@@ -124,7 +124,7 @@ fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
             let text = format!("it does not know what to make of this: {error}");
-            say(stream, &Answer::Refused(text))?;
+            send_answer(stream, &Answer::Refused(text))?;
             None
         }
         Err(error) => return Err(error),
@@ -134,7 +134,7 @@ fn heard(stream: &mut UnixStream) -> io::Result<Option<Request>> {
 }
 
 fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
-    registry.tell_code(code);
+    registry.set_code(code);
     here::write(registry);
     match registry.services() {
         Some(services) => services.react(wishes),
@@ -159,7 +159,7 @@ fn other_secrets(registry: &Registry, grants: Vec<Grant>) -> Answer {
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
     match registry.outside().set_egress(egress) {
         Ok(()) => {
-            registry.tell_egress(egress.clone());
+            registry.set_egress(egress.clone());
             here::write(registry);
             Answer::Done
         }
@@ -170,7 +170,7 @@ fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
 fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     match registry.services() {
         Some(services) => {
-            registry.tell_declared(declared.clone());
+            registry.set_declared(declared.clone());
             let answer = services.declare(declared);
             here::write(registry);
             answer
@@ -183,6 +183,6 @@ fn not_yet() -> Answer {
     Answer::Refused("it is not started yet".to_owned())
 }
 
-pub fn say(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+pub fn send_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
     stream.write_all(&control_frame(answer)?)
 }

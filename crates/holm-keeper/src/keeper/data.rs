@@ -198,7 +198,7 @@ fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
     let Some(services) = registry.services() else {
         return Vec::new();
     };
-    let told = services.told().services.into_iter();
+    let told = services.snapshot().services.into_iter();
     let wanted = told.filter(|service| service.state != State::Stopped.as_str());
     let place = &renewal.volume.mount.inside;
     let used = wanted.filter(|service| {

@@ -1,7 +1,7 @@
 //! Connections from outside to what listens inside. The platform makes them; the keeper passes each to the
 //! daemon as a descriptor, or carries its bytes.
 
-use super::connection::say;
+use super::connection::send_answer;
 use super::guest_api::join;
 use super::registry::Registry;
 use crate::descriptors::is_too_many;
@@ -29,8 +29,8 @@ pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<(
         passed => passed.and(connected.map(drop)),
     };
     match connected {
-        Ok(()) => say(stream, &Answer::Dialled),
-        Err(error) => say(stream, &not_dialled(&error)),
+        Ok(()) => send_answer(stream, &Answer::Dialled),
+        Err(error) => send_answer(stream, &not_dialled(&error)),
     }
 }
 
@@ -38,11 +38,11 @@ pub fn dial(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<(
 pub fn connect(stream: &UnixStream, registry: &Registry, port: u16) -> io::Result<()> {
     match registry.platform().dial(port) {
         Ok(socket) => {
-            say(stream, &Answer::Dialled)?;
+            send_answer(stream, &Answer::Dialled)?;
             // Bytes and ends are the same calls for stream sockets of every family.
             join(stream, &UnixStream::from(socket))
         }
-        Err(error) => say(stream, &not_dialled(&error)),
+        Err(error) => send_answer(stream, &not_dialled(&error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Starting one command inside for a client; [`super::relay`] goes on from there.
 
-use super::connection::say;
+use super::connection::send_answer;
 use super::quiet::Quiet;
 use super::registry::{Registry, Started};
 use super::relay::{Options, Relay, Running};
@@ -48,7 +48,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
     let (pid, ends) = match started {
         Started::Running { pid, ends } => (pid, ends),
         Started::Not { code, cause, .. } => {
-            return say(&stream, &Answer::NotStarted { code, cause });
+            return send_answer(&stream, &Answer::NotStarted { code, cause });
         }
     };
     let (terminal, stdin, stdout, stderr) = if has_terminal {

@@ -28,7 +28,7 @@ pub fn here(registry: &Registry) -> Value {
     here["state"] = json!("running");
     here["ports"] = serde_json::to_value(registry.ports()).unwrap_or_default();
     if let Some(services) = registry.services() {
-        let services = services.told().services.into_iter().map(|status| {
+        let services = services.snapshot().services.into_iter().map(|status| {
             let exit_code = json!(status.exit_code);
             let mut shown = json!(status);
             // Shown inside also while there is none.
@@ -67,20 +67,20 @@ fn databases(registry: &Registry) -> Vec<Value> {
     let services = registry.declared();
     let own = services.iter().filter_map(|service| {
         let found = database::of_service(&service.run, service.port)?;
-        let mut told = told(&found);
-        told["service"] = json!(service.name);
-        told["volume"] = json!(volume_of(registry, service));
-        Some(told)
+        let mut shown = as_json(&found);
+        shown["service"] = json!(service.name);
+        shown["volume"] = json!(volume_of(registry, service));
+        Some(shown)
     });
     let shared = registry.plan.network.shared.iter().filter_map(|shared| {
-        let mut told = told(&database::of_port(shared.port)?);
-        told["shared"] = json!(shared.name);
-        Some(told)
+        let mut shown = as_json(&database::of_port(shared.port)?);
+        shown["shared"] = json!(shared.name);
+        Some(shown)
     });
     own.chain(shared).collect()
 }
 
-fn told(found: &Recognised) -> Value {
+fn as_json(found: &Recognised) -> Value {
     json!({
         "kind": found.kind.as_str(),
         "port": found.port,

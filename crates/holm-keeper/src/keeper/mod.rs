@@ -138,7 +138,7 @@ pub struct Handed {
 
 /// The first words on the link: what is handed over, then that init is there. `take` takes descriptors from
 /// init that the kernel did not send.
-pub fn hear_hello(
+pub fn receive_hello(
     link: &UnixStream,
     take: impl Fn(&[i32]) -> io::Result<Vec<OwnedFd>>,
 ) -> io::Result<Handed> {
@@ -307,7 +307,7 @@ impl Keeper {
             let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
             let leaves = (5..before_own).any(is_ready);
             drop(sources);
-            if told && let Err(error) = self.hear() {
+            if told && let Err(error) = self.receive() {
                 self.registry.kill();
                 if !ended && !is_closed(&error) {
                     break format!("init spoke nonsense: {error}");
@@ -338,15 +338,15 @@ impl Keeper {
         self.finish(&reason)
     }
 
-    /// One message of init. An end of the stream is told by the pidfd too.
-    fn hear(&self) -> io::Result<()> {
+    /// One message of init. The pidfd also reports the end of the stream.
+    fn receive(&self) -> io::Result<()> {
         let longest = match self.registry.plan.has(Defence::ShortMessages) {
             true => descriptors::MAX_MESSAGE,
             false => usize::MAX,
         };
         match descriptors::receive_within::<FromInit>(&self.link, longest)? {
             Some((message, descriptors)) => {
-                self.registry.hear(message, descriptors);
+                self.registry.handle(message, descriptors);
                 Ok(())
             }
             None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),

@@ -246,7 +246,7 @@ fn begin(
             Doorway::Refusals => {
                 let gateway = gateway.clone();
                 let thread = std::thread::Builder::new().stack_size(STACK);
-                thread.spawn(move || hear_refusals(&gateway, &socket))?;
+                thread.spawn(move || receive_refusals(&gateway, &socket))?;
             }
             Doorway::Shared(index) => {
                 if let Some(service) = services.get(index as usize) {
@@ -279,7 +279,7 @@ fn services(plan: &Plan) -> io::Result<Vec<Service>> {
 }
 
 /// Receives the kernel's refusals for as long as the keeper lives.
-fn hear_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
+fn receive_refusals(gateway: &Gateway<Ground>, socket: &OwnedFd) {
     let platform = &gateway.surroundings().platform;
     loop {
         match platform.refusals(socket) {

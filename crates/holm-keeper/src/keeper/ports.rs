@@ -1,6 +1,6 @@
 //! What listens inside, asked of the platform a few times a second while a client watches.
 
-use super::connection::say;
+use super::connection::send_answer;
 use super::registry::Registry;
 use crate::wire::Answer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,7 +29,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
         let all = registry.platform().listening()?;
         let found: Vec<u16> = all.difference(&own).copied().take(MOST).collect();
         if told.as_ref() != Some(&found) {
-            say(stream, &Answer::Listening(found.clone()))?;
+            send_answer(stream, &Answer::Listening(found.clone()))?;
             told = Some(found);
         }
         let mut sources = [

@@ -18,7 +18,7 @@ use crate::platform::Platform;
 use crate::process::{self, Standstill};
 use crate::wire::{CodeSeen, FromInit, Status, ToInit};
 use holm_core::isolation::Isolation;
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::spec::{Egress, Service};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{BTreeMap, HashMap};
@@ -79,7 +79,7 @@ struct State {
     label: Option<String>,
     /// The commit that the tree was moved to since the start.
     code: Option<CodeSeen>,
-    ports: Vec<ToldPort>,
+    ports: Vec<PortAddress>,
     /// Egress and services, if they changed since the start.
     egress: Option<Egress>,
     declared: Option<Vec<Service>>,
@@ -209,7 +209,7 @@ impl Registry {
             commands,
             services: self
                 .services()
-                .map(|services| services.told().services)
+                .map(|services| services.snapshot().services)
                 .unwrap_or_default(),
             program: Some(self.plan.program.clone()),
             volumes: self.state().generations.clone().into_iter().collect(),
@@ -264,11 +264,11 @@ impl Registry {
     }
 
     /// The addresses of the ports, as the daemon sent them last.
-    pub fn ports(&self) -> Vec<ToldPort> {
+    pub fn ports(&self) -> Vec<PortAddress> {
         self.state().ports.clone()
     }
 
-    pub fn tell_code(&self, code: CodeSeen) {
+    pub fn set_code(&self, code: CodeSeen) {
         self.state().code = Some(code);
     }
 
@@ -276,27 +276,27 @@ impl Registry {
         self.state().code.clone()
     }
 
-    pub fn tell_ports(&self, ports: Vec<ToldPort>) {
+    pub fn set_ports(&self, ports: Vec<PortAddress>) {
         self.state().ports = ports;
     }
 
-    pub fn tell_egress(&self, egress: Egress) {
+    pub fn set_egress(&self, egress: Egress) {
         self.state().egress = Some(egress);
     }
 
     pub fn egress(&self) -> Egress {
-        let told = self.state().egress.clone();
-        told.unwrap_or_else(|| self.plan.network.egress.clone())
+        let changed = self.state().egress.clone();
+        changed.unwrap_or_else(|| self.plan.network.egress.clone())
     }
 
-    pub fn tell_declared(&self, services: Vec<Service>) {
+    pub fn set_declared(&self, services: Vec<Service>) {
         self.state().declared = Some(services);
     }
 
     /// The configured services.
     pub fn declared(&self) -> Vec<Service> {
-        let told = self.state().declared.clone();
-        told.unwrap_or_else(|| self.plan.services.clone())
+        let changed = self.state().declared.clone();
+        changed.unwrap_or_else(|| self.plan.services.clone())
     }
 
     pub fn isolation(&self) -> &Isolation {
@@ -315,11 +315,11 @@ impl Registry {
 
     pub fn signal(&self, pid: i32, signal: i32) {
         // A broken link ends the workspace anyway.
-        let _ = self.tell_init(&ToInit::Signal { pid, signal }, &[]);
+        let _ = self.send_to_init(&ToInit::Signal { pid, signal }, &[]);
     }
 
     /// Handles one message of init. Invalid ones are dropped.
-    pub fn hear(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
+    pub fn handle(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
         let (message, descriptors) = match message {
             FromInit::Left { numbers, message } => self.take_left(numbers, *message),
             message => (message, descriptors),
@@ -383,7 +383,7 @@ impl Registry {
         if let Some(services) = self.services().filter(|_| hears) {
             services.close(grace * 2);
         }
-        if hears && self.tell_init(&ToInit::Terminate, &[]).is_ok() {
+        if hears && self.send_to_init(&ToInit::Terminate, &[]).is_ok() {
             self.wait_while(grace, |state| !state.empty);
         }
         self.kill();
@@ -463,7 +463,7 @@ impl Registry {
         })
     }
 
-    fn tell_init(&self, message: &ToInit, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    fn send_to_init(&self, message: &ToInit, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         send(&writer, message, descriptors)
     }

@@ -151,9 +151,9 @@ impl<'a> Relay<'a> {
     /// Runs until the command has ended and its client knows that, or is not waited for any more.
     pub fn run(&mut self) -> io::Result<()> {
         if self.kept.is_some() {
-            self.say(&Answer::Kept)?;
+            self.answer(&Answer::Kept)?;
         }
-        self.say(&Answer::Started)?;
+        self.answer(&Answer::Started)?;
         loop {
             let ready = self.wait()?;
             if ready.client_in {
@@ -321,13 +321,13 @@ impl<'a> Relay<'a> {
         self.client = Some(back.stream);
         self.incoming.clear();
         self.outgoing.clear();
-        self.say(&Answer::Resumed {
+        self.answer(&Answer::Resumed {
             received: self.received,
             taken: self.taken,
         })?;
         self.outgoing.extend(missed);
         match self.code {
-            Some(code) => self.say(&Answer::Exit(code)),
+            Some(code) => self.answer(&Answer::Exit(code)),
             None => Ok(()),
         }
     }
@@ -378,8 +378,8 @@ impl<'a> Relay<'a> {
         }
         self.taken += taken as u64;
         if taken > 0 {
-            self.heard();
-            self.say(&Answer::StdinTaken(taken as u64))
+            self.note_output();
+            self.answer(&Answer::StdinTaken(taken as u64))
         } else {
             Ok(())
         }
@@ -413,7 +413,7 @@ impl<'a> Relay<'a> {
                 0
             }
             Ok(length) => {
-                self.heard();
+                self.note_output();
                 chunk.truncate(length);
                 let masked = self.masked(kind, chunk);
                 self.put_out(kind, masked);
@@ -422,7 +422,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn heard(&mut self) {
+    fn note_output(&mut self) {
         if let Some(quiet) = &mut self.quiet {
             quiet.begin_anew();
         }
@@ -479,7 +479,7 @@ impl<'a> Relay<'a> {
         self.lose_client();
     }
 
-    fn say(&mut self, answer: &Answer) -> io::Result<()> {
+    fn answer(&mut self, answer: &Answer) -> io::Result<()> {
         if self.client.is_some() {
             self.outgoing.extend(control_frame(answer)?);
         }
@@ -493,7 +493,7 @@ impl<'a> Relay<'a> {
             self.stop_waiting();
         }
         if !self.has_room() {
-            self.heard();
+            self.note_output();
         }
         if let Some(quiet) = &self.quiet
             && !self.timed_out
@@ -546,7 +546,7 @@ impl<'a> Relay<'a> {
         self.stderr = None;
         self.terminal = None;
         self.code = Some(code);
-        self.say(&Answer::Exit(code))
+        self.answer(&Answer::Exit(code))
     }
 
     /// Why a command was killed, when holm or the kernel did it.

@@ -50,7 +50,7 @@ pub fn seen(directory: &Path) -> io::Result<Option<RunSeen>> {
 }
 
 /// Replaces the state atomically.
-pub fn tell(directory: &Path, seen: &RunSeen) -> io::Result<()> {
+pub fn store(directory: &Path, seen: &RunSeen) -> io::Result<()> {
     let fresh = directory.join("run.json.new");
     std::fs::write(&fresh, serde_json::to_vec(seen)?)?;
     std::fs::rename(fresh, directory.join(SEEN))

@@ -80,7 +80,7 @@ async fn status_and_label(client: &KeeperClient) {
     let status = client.status().await.unwrap();
     assert_eq!((status.version, status.trouble), (VERSION, None));
     client.relabel("another-name").await.unwrap();
-    client.tell_ports(Vec::new()).await.unwrap();
+    client.set_ports(Vec::new()).await.unwrap();
     assert_eq!(client.status().await.unwrap().id, status.id);
 }
 

@@ -63,7 +63,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .step(Part::Other, "start init")?;
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     let handed =
-        keeper::hear_hello(&link, |_| Err(unsupported())).step(Part::Other, "hear from init")?;
+        keeper::receive_hello(&link, |_| Err(unsupported())).step(Part::Other, "hear from init")?;
     bridge(plan.socket.clone(), plan.dir.join("port")).step(Part::Other, "listen")?;
     Keeper::start(Launched {
         init: Init {

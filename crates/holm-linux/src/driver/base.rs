@@ -53,7 +53,7 @@ impl Builds {
             let _alive = alive;
             let bare = Bare::open_or_init(&repository, &spec.code.object_format)?;
             let commit = spec.code.base_commit();
-            let tell = |done: u64, total: u64| progress.tell("checking out", done, total);
+            let tell = |done: u64, total: u64| progress.report("checking out", done, total);
             let build = Build {
                 bases_dir: &bases,
                 dates: &dates,

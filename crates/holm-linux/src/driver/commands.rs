@@ -203,7 +203,7 @@ impl Running<'_> {
         let (of, at, count) = (self.all.of, self.position + 1, self.all.list.len());
         let last = log.last_lines(1).pop().unwrap_or_default();
         let step = step(&format!("{of} {at}/{count}"), self.command, &last);
-        self.progress.tell(&step, 0, 0);
+        self.progress.report(&step, 0, 0);
     }
 }
 

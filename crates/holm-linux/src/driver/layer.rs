@@ -87,7 +87,7 @@ pub async fn build(
         made: Made::Layer(&spec.layer(&setup.key)),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
-    progress.tell("setup: keeping what it made", 0, 0);
+    progress.report("setup: keeping what it made", 0, 0);
     let ignored = ignored(&dirs).await?;
     halt::halt(&driver.layout, &id).await?;
     let (layout, spec, setup) = (Arc::clone(&driver.layout), Arc::clone(spec), setup.clone());

@@ -205,7 +205,7 @@ pub fn delete(layout: &Layout, discarded: &Discarded, progress: &Progress) -> Re
         files += 1;
         bytes += freed;
         if files % TELL_EVERY == 0 {
-            progress.tell("deleting", files, 0);
+            progress.report("deleting", files, 0);
         }
     });
     removed.map_err(|error| disk_fault(error, format!("cannot delete {}", path.display())))?;

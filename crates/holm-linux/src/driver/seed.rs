@@ -44,7 +44,7 @@ pub async fn build(
         made: Made::Layer(&spec.layer(&seed.key)),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
-    progress.tell(&format!("{}: stopping it cleanly", commands.of), 0, 0);
+    progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);
     stop_cleanly(&dirs, &volume).await?;
     halt::halt(&driver.layout, &id).await?;
     let (layout, spec, seed) = (Arc::clone(&driver.layout), Arc::clone(spec), seed.clone());

@@ -145,7 +145,7 @@ fn start(
         link,
         landlock,
     } = launch::start(&plan, group.as_ref())?;
-    let mut handed = keeper::hear_hello(&link, |numbers| take(pidfd.as_fd(), numbers))
+    let mut handed = keeper::receive_hello(&link, |numbers| take(pidfd.as_fd(), numbers))
         .step(Part::Other, "hear from init")?;
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     let workspace = Workspace {

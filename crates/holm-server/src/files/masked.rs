@@ -16,7 +16,7 @@ pub struct Part {
 }
 
 /// A body in progress.
-struct Telling {
+struct MaskedBody {
     body: FileBody,
     skip: u64,
     left: u64,
@@ -48,21 +48,21 @@ impl Part {
 
     /// The client recognises an incomplete response by a broken body.
     pub fn body(self, body: FileBody, coming: u64) -> Body {
-        let telling = Telling {
+        let masked = MaskedBody {
             left: self.length(coming),
             skip: self.before,
             body,
         };
-        Body::from_stream(stream::try_unfold(telling, |mut telling| async move {
-            let piece = telling.next().await?;
-            Ok::<_, io::Error>(piece.map(|piece| (piece, telling)))
+        Body::from_stream(stream::try_unfold(masked, |mut masked| async move {
+            let piece = masked.next().await?;
+            Ok::<_, io::Error>(piece.map(|piece| (piece, masked)))
         }))
     }
 }
 
-// === impl Telling ===
+// === impl MaskedBody ===
 
-impl Telling {
+impl MaskedBody {
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         while self.left > 0 {
             let piece = self.body.next().await;

@@ -4,7 +4,7 @@
 //! new connections. Several ports are taken together or not at all.
 
 use super::holder;
-use super::keep::Keep;
+use super::task::RouteTask;
 use holm_api::port::{CanonicalPort, Holder};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::store::Canonical;
@@ -50,13 +50,13 @@ impl Canonicals {
     }
 }
 
-// === impl Keep ===
+// === impl RouteTask ===
 
-impl Keep {
+impl RouteTask {
     pub(super) async fn load_canonical(&mut self) -> Result<(), Fault> {
         for Canonical { port, workspace } in self.engine.canonical().await? {
             // A removed workspace has released its ports, which may not be stored yet.
-            if !self.kept.contains_key(&workspace) {
+            if !self.followed.contains_key(&workspace) {
                 continue;
             }
             let forward = self.hold(port, &workspace);
@@ -72,7 +72,7 @@ impl Keep {
                 tracing::warn!(%workspace, port, problem, "a canonical port is lost");
                 let mut detail = self.described(&workspace, port);
                 detail["reason"] = json!(problem);
-                self.tell(&workspace, "checkout.lost", detail).await;
+                self.emit(&workspace, "checkout.lost", detail).await;
             }
         }
         Ok(())
@@ -80,10 +80,10 @@ impl Keep {
 
     fn hold(&self, port: u16, workspace: &WorkspaceId) -> Result<Forward, String> {
         let bound = bind(port).map_err(|error| taken(port, error).message())?;
-        Ok(self.lead(bound, port, workspace))
+        Ok(self.forward(bound, port, workspace))
     }
 
-    fn lead(&self, bound: Bound, port: u16, workspace: &WorkspaceId) -> Forward {
+    fn forward(&self, bound: Bound, port: u16, workspace: &WorkspaceId) -> Forward {
         let target = Target {
             workspace: workspace.clone(),
             port,
@@ -101,7 +101,7 @@ impl Keep {
         let mut is_changed = false;
         for (port, workspace) in lost {
             if let Ok(bound) = bind(port) {
-                let forward = Ok(self.lead(bound, port, &workspace));
+                let forward = Ok(self.forward(bound, port, &workspace));
                 self.canonical.0.insert(
                     port,
                     Held {
@@ -111,7 +111,7 @@ impl Keep {
                 );
                 is_changed = true;
                 let detail = self.described(&workspace, port);
-                self.tell(&workspace, "checkout.changed", detail).await;
+                self.emit(&workspace, "checkout.changed", detail).await;
             }
         }
         is_changed
@@ -122,7 +122,7 @@ impl Keep {
         id: &WorkspaceId,
         names: Option<Vec<String>>,
     ) -> Result<Vec<CheckedOut>, Fault> {
-        if !self.kept.contains_key(id) {
+        if !self.followed.contains_key(id) {
             // The engine knows whether the workspace is in the trash.
             self.engine.spec(id).await?;
         }
@@ -162,7 +162,7 @@ impl Keep {
                     }
                 }
                 (_, Some(bound)) => {
-                    let forward = Ok(self.lead(bound, port, id));
+                    let forward = Ok(self.forward(bound, port, id));
                     let workspace = id.clone();
                     self.canonical.0.insert(port, Held { workspace, forward });
                 }
@@ -172,7 +172,7 @@ impl Keep {
             if is_new {
                 let mut detail = self.described(id, port);
                 detail["before"] = json!(before);
-                self.tell(id, "checkout.changed", detail).await;
+                self.emit(id, "checkout.changed", detail).await;
             }
             answer.extend(self.shown(port, before));
         }
@@ -189,7 +189,7 @@ impl Keep {
             }
             let mut detail = self.described(&held.workspace, port);
             detail["released"] = json!(true);
-            self.tell(&held.workspace, "checkout.changed", detail).await;
+            self.emit(&held.workspace, "checkout.changed", detail).await;
         }
         Ok(released)
     }
@@ -212,7 +212,7 @@ impl Keep {
             }
             let mut detail = self.described(id, *port);
             detail["released"] = json!(true);
-            self.tell(id, "checkout.changed", detail).await;
+            self.emit(id, "checkout.changed", detail).await;
         }
         if let Err(fault) = self.store(&self.stored()).await {
             tracing::warn!(%id, %fault, "canonical ports of a removed workspace stay written down");
@@ -240,7 +240,7 @@ impl Keep {
 
     fn shown(&self, port: u16, before: Option<Holder>) -> Option<CheckedOut> {
         let held = self.canonical.0.get(&port)?;
-        let kept = self.kept.get(&held.workspace);
+        let kept = self.followed.get(&held.workspace);
         Some(CanonicalPort {
             port,
             name: kept.map_or_else(|| port.to_string(), |kept| kept.name(port)),
@@ -251,7 +251,7 @@ impl Keep {
     }
 
     fn holder(&self, id: &WorkspaceId) -> Holder {
-        let kept = self.kept.get(id);
+        let kept = self.followed.get(id);
         Holder {
             workspace: id.to_string(),
             label: kept.map_or_else(String::new, |kept| kept.record.label.to_string()),
@@ -261,7 +261,7 @@ impl Keep {
 
     /// Resolves port names, without repetition.
     fn meant(&self, id: &WorkspaceId, names: Option<Vec<String>>) -> Result<Vec<u16>, Fault> {
-        let kept = self.kept.get(id).ok_or_else(|| {
+        let kept = self.followed.get(id).ok_or_else(|| {
             let message = format!("no workspace `{id}`");
             Fault::new(
                 Code::WorkspaceNotFound,

@@ -1,6 +1,6 @@
 //! Finds and binds the host port of a port inside: bound first, then claimed, then announced.
 
-use super::keep::Keep;
+use super::task::RouteTask;
 use holm_core::route::candidates;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Claiming;
@@ -22,38 +22,46 @@ pub struct Held {
 const MOST_DISCOVERED: usize = 64;
 
 /// `None`: it has one already, or none is available.
-pub async fn host(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
-    let Some(kept) = keep.kept.get(id) else {
+pub async fn host(
+    task: &mut RouteTask,
+    id: &WorkspaceId,
+    port: u16,
+) -> Result<Option<Held>, Fault> {
+    let Some(kept) = task.followed.get(id) else {
         return Ok(None);
     };
     if kept.hosted.contains_key(&port) {
         return Ok(None);
     }
-    let mut own = keep.claims.values().filter(|claim| claim.workspace == *id);
+    let mut own = task.claims.values().filter(|claim| claim.workspace == *id);
     let claimed = own.find(|claim| claim.port == port);
     let earlier = claimed.map(|claim| claim.host_port);
     if let Some(host_port) = earlier
         && let Ok(bound) = bind(host_port)
     {
-        return Ok(Some(held(keep, id, port, (host_port, bound), None)));
+        return Ok(Some(held(task, id, port, (host_port, bound), None)));
     }
-    if earlier.is_none() && !kept.is_declared(port) && is_full(keep, id) {
-        return reuse_own(keep, id, port).await;
+    if earlier.is_none() && !kept.is_declared(port) && is_full(task, id) {
+        return reuse_own(task, id, port).await;
     }
-    let found = match find(keep, id, port).await? {
+    let found = match find(task, id, port).await? {
         Some(found) => Some(found),
         None => {
-            keep.engine.free_abandoned_ports().await?;
-            find(keep, id, port).await?
+            task.engine.free_abandoned_ports().await?;
+            find(task, id, port).await?
         }
     };
-    Ok(found.map(|found| held(keep, id, port, found, earlier)))
+    Ok(found.map(|found| held(task, id, port, found, earlier)))
 }
 
 /// The first candidate that is neither bound nor claimed.
-async fn find(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<(u16, Bound)>, Fault> {
+async fn find(
+    task: &mut RouteTask,
+    id: &WorkspaceId,
+    port: u16,
+) -> Result<Option<(u16, Bound)>, Fault> {
     let tried: Vec<u16> = candidates(id, port, &ephemeral())
-        .filter(|candidate| !keep.claims.contains_key(candidate))
+        .filter(|candidate| !task.claims.contains_key(candidate))
         .collect();
     for host_port in tried {
         // Another program may take it at any moment, so binding is the check.
@@ -65,9 +73,9 @@ async fn find(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<(u1
             port,
             host_port,
         };
-        match keep.engine.claim_port(claim.clone()).await? {
+        match task.engine.claim_port(claim.clone()).await? {
             Claiming::Claimed => {
-                remember(keep, claim);
+                remember(task, claim);
                 return Ok(Some((host_port, bound)));
             }
             Claiming::Taken => {}
@@ -76,17 +84,21 @@ async fn find(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<(u1
     Ok(None)
 }
 
-fn is_full(keep: &Keep, id: &WorkspaceId) -> bool {
-    let Some(kept) = keep.kept.get(id) else {
+fn is_full(task: &RouteTask, id: &WorkspaceId) -> bool {
+    let Some(kept) = task.followed.get(id) else {
         return true;
     };
-    let own = keep.claims.values().filter(|claim| claim.workspace == *id);
+    let own = task.claims.values().filter(|claim| claim.workspace == *id);
     own.filter(|claim| !kept.is_declared(claim.port)).count() >= MOST_DISCOVERED
 }
 
 /// Reuses a host port of the workspace whose port is closed for another port.
-async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Option<Held>, Fault> {
-    let Some(kept) = keep.kept.get_mut(id) else {
+async fn reuse_own(
+    task: &mut RouteTask,
+    id: &WorkspaceId,
+    port: u16,
+) -> Result<Option<Held>, Fault> {
+    let Some(kept) = task.followed.get_mut(id) else {
         return Ok(None);
     };
     let unused = kept.hosted.keys().copied().find(|hosted| {
@@ -101,10 +113,10 @@ async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Optio
         port,
         host_port: hosted.host_port,
     };
-    if keep.engine.claim_port(claim.clone()).await? == Claiming::Taken {
+    if task.engine.claim_port(claim.clone()).await? == Claiming::Taken {
         return Ok(None);
     }
-    remember(keep, claim);
+    remember(task, claim);
     let target = Target {
         workspace: id.clone(),
         port,
@@ -117,14 +129,14 @@ async fn reuse_own(keep: &mut Keep, id: &WorkspaceId, port: u16) -> Result<Optio
     }))
 }
 
-fn remember(keep: &mut Keep, claim: Claim) {
-    keep.claims
+fn remember(task: &mut RouteTask, claim: Claim) {
+    task.claims
         .retain(|_, known| known.workspace != claim.workspace || known.port != claim.port);
-    keep.claims.insert(claim.host_port, claim);
+    task.claims.insert(claim.host_port, claim);
 }
 
 fn held(
-    keep: &Keep,
+    task: &RouteTask,
     id: &WorkspaceId,
     port: u16,
     (host_port, bound): (u16, Bound),
@@ -136,7 +148,7 @@ fn held(
     };
     Held {
         host_port,
-        forward: Forward::begin(bound, target, &keep.inward, &keep.traffic),
+        forward: Forward::begin(bound, target, &task.inward, &task.traffic),
         earlier: earlier.filter(|earlier| *earlier != host_port),
     }
 }

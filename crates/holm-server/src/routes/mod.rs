@@ -1,33 +1,33 @@
 //! Forwarding from the host into workspaces: ports, host ports, canonical ports.
 //!
-//! One task ([`keep`]) owns all of it and follows the engine and the keepers; the rest of the
+//! One task ([`task`]) owns all of it and follows the engine and the keepers; the rest of the
 //! server reads the [`Table`] that it fills, and sends requests through [`Routes`].
 
 mod canonical;
 pub mod holder;
 mod hosting;
-mod island;
-mod keep;
 mod serve;
+mod task;
+mod workspace;
 
 pub use canonical::CheckedOut;
 pub use serve::routes;
 
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::spec::Probe;
 use holm_core::{Code, Fault, WorkspaceId, service};
 use holm_engine::{Engine, Notice, View};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, LiveWorkspace, Port, Stream, Table, Tallies, Traffic, Visit};
-use keep::{Command, Keep};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use task::{Command, RouteTask};
 use tokio::sync::{mpsc, oneshot};
 
 /// The time limit for querying listening ports.
@@ -49,7 +49,7 @@ pub struct Routes {
 type Notes = Arc<Mutex<HashMap<WorkspaceId, Vec<String>>>>;
 
 /// Messages from before the task starts.
-pub struct Unheard(mpsc::UnboundedReceiver<Command>);
+pub struct PendingCommands(mpsc::UnboundedReceiver<Command>);
 
 /// Connects into workspaces. Using it counts as use of the workspace.
 #[derive(Clone)]
@@ -67,12 +67,12 @@ pub struct FrontDoor(Arc<AtomicU16>);
 
 impl Routes {
     /// Subscribes to the engine.
-    pub fn new(engine: &Engine) -> (Self, Unheard) {
-        let (commands, unheard) = mpsc::unbounded_channel();
-        let heard = commands.clone();
-        engine.tell_changes_to(move |id, notice: Notice| {
+    pub fn new(engine: &Engine) -> (Self, PendingCommands) {
+        let (commands, pending) = mpsc::unbounded_channel();
+        let notices = commands.clone();
+        engine.subscribe(move |id, notice: Notice| {
             // The receiver is gone only when the daemon ends.
-            let _ = heard.send(Command::Notice(id.clone(), notice));
+            let _ = notices.send(Command::Notice(id.clone(), notice));
         });
         let files = getrlimit(Resource::Nofile).current;
         let traffic = Traffic::for_files(files.unwrap_or(u64::MAX));
@@ -89,14 +89,14 @@ impl Routes {
             front_door: FrontDoor::default(),
             notes: Notes::default(),
         };
-        (routes, Unheard(unheard))
+        (routes, PendingCommands(pending))
     }
 
     /// Starts to follow all workspaces. Claimed ports are bound when this returns.
-    pub async fn begin(&self, unheard: Unheard, events: Events) -> Result<(), Fault> {
-        let mut keep = Keep::new(self, events);
-        keep.load().await?;
-        tokio::spawn(keep.run(unheard.0));
+    pub async fn begin(&self, pending: PendingCommands, events: Events) -> Result<(), Fault> {
+        let mut task = RouteTask::new(self, events);
+        task.load().await?;
+        tokio::spawn(task.run(pending.0));
         Ok(())
     }
 
@@ -129,23 +129,23 @@ impl Routes {
     ) -> Result<Vec<CheckedOut>, Fault> {
         let (answer, answered) = oneshot::channel();
         let id = id.clone();
-        self.ask(Command::CheckOut { id, names, answer }, answered)
+        self.request(Command::CheckOut { id, names, answer }, answered)
             .await?
     }
 
     /// Releases all canonical ports; returns what they were.
     pub async fn release(&self) -> Result<Vec<CheckedOut>, Fault> {
         let (answer, answered) = oneshot::channel();
-        self.ask(Command::Release(answer), answered).await?
+        self.request(Command::Release(answer), answered).await?
     }
 
     /// The holders of canonical ports.
     pub async fn checked_out(&self) -> Result<Vec<CheckedOut>, Fault> {
         let (answer, answered) = oneshot::channel();
-        self.ask(Command::CheckedOut(answer), answered).await
+        self.request(Command::CheckedOut(answer), answered).await
     }
 
-    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Fault> {
+    async fn request<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Fault> {
         let _ = self.commands.send(command);
         answer.await.map_err(|_| {
             let message = "the daemon is about to end";
@@ -155,9 +155,9 @@ impl Routes {
 
     /// The ports of a workspace in API types.
     pub fn ports(&self, id: &WorkspaceId) -> Vec<WirePort> {
-        let islands = self.table.snapshot();
-        let island = islands.iter().find(|island| island.id == *id);
-        island.map_or_else(Vec::new, |island| self.told(island))
+        let workspaces = self.table.snapshot();
+        let workspace = workspaces.iter().find(|workspace| workspace.id == *id);
+        workspace.map_or_else(Vec::new, |workspace| self.api_ports(workspace))
     }
 
     /// The ports of a workspace, queried again if a service is ready whose port looks closed: the
@@ -188,10 +188,10 @@ impl Routes {
         notes.get(id).cloned().unwrap_or_default()
     }
 
-    fn told(&self, island: &LiveWorkspace) -> Vec<WirePort> {
-        let ports = island.ports.iter();
+    fn api_ports(&self, workspace: &LiveWorkspace) -> Vec<WirePort> {
+        let ports = workspace.ports.iter();
         ports
-            .map(|port| self.front_door.told(island, port))
+            .map(|port| self.front_door.api_port(workspace, port))
             .collect()
     }
 
@@ -241,25 +241,25 @@ impl FrontDoor {
         Some(format!("http://{name}.{site}.localhost:{port}"))
     }
 
-    /// The ports of a workspace as it is told itself.
-    fn told_inside(&self, island: &LiveWorkspace) -> Vec<ToldPort> {
-        let ports = island.ports.iter().map(|port| ToldPort {
+    /// The addresses of a workspace's ports, for its keeper.
+    fn port_addresses(&self, workspace: &LiveWorkspace) -> Vec<PortAddress> {
+        let ports = workspace.ports.iter().map(|port| PortAddress {
             name: port.name.clone(),
             port: port.port,
             host_port: port.host_port,
-            url: self.url(&island.site, &port.name),
+            url: self.url(&workspace.site, &port.name),
             canonical: port.is_canonical,
             source: port.source.as_str().to_owned(),
         });
         ports.collect()
     }
 
-    fn told(&self, island: &LiveWorkspace, port: &Port) -> WirePort {
+    fn api_port(&self, workspace: &LiveWorkspace, port: &Port) -> WirePort {
         WirePort {
             name: port.name.clone(),
             port: port.port,
             host_port: port.host_port,
-            url: self.url(&island.site, &port.name),
+            url: self.url(&workspace.site, &port.name),
             canonical: port.is_canonical,
             source: port.source.as_str().to_owned(),
             listening: port.is_listening,

@@ -25,17 +25,20 @@ operations! {
 
 async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
     app.routes.settle().await;
-    let islands = app.routes.table().snapshot();
+    let workspaces = app.routes.table().snapshot();
     let mut all = Vec::new();
-    for island in islands.iter().filter(|island| caller.sees(&island.id)) {
-        let mut told = app.routes.told(island);
-        if told.iter().any(|port| !port.listening) {
+    for workspace in workspaces
+        .iter()
+        .filter(|workspace| caller.sees(&workspace.id))
+    {
+        let mut shown = app.routes.api_ports(workspace);
+        if shown.iter().any(|port| !port.listening) {
             // A workspace that was just removed keeps its last state.
-            if let Ok(view) = app.engine.show(&island.id).await {
-                told = app.routes.seen_anew(&view, told).await;
+            if let Ok(view) = app.engine.show(&workspace.id).await {
+                shown = app.routes.seen_anew(&view, shown).await;
             }
         }
-        all.extend(ports(island, told));
+        all.extend(ports(workspace, shown));
     }
     Ok(Json(PortList { ports: all }))
 }
@@ -47,21 +50,24 @@ async fn of_workspace(
     // Fails if the workspace does not exist.
     let view = app.engine.show(&id).await?;
     app.routes.settle().await;
-    let islands = app.routes.table().snapshot();
-    let Some(island) = islands.iter().find(|island| island.id == id) else {
+    let workspaces = app.routes.table().snapshot();
+    let Some(workspace) = workspaces.iter().find(|workspace| workspace.id == id) else {
         return Ok(Json(PortList { ports: Vec::new() }));
     };
-    let told = app.routes.seen_anew(&view, app.routes.told(island)).await;
+    let shown = app
+        .routes
+        .seen_anew(&view, app.routes.api_ports(workspace))
+        .await;
     Ok(Json(PortList {
-        ports: ports(island, told).collect(),
+        ports: ports(workspace, shown).collect(),
     }))
 }
 
-fn ports(island: &LiveWorkspace, told: Vec<Port>) -> impl Iterator<Item = WorkspacePort> {
-    told.into_iter().map(|port| WorkspacePort {
-        workspace: island.id.to_string(),
-        label: island.label.to_string(),
-        project: island.project.to_string(),
+fn ports(workspace: &LiveWorkspace, shown: Vec<Port>) -> impl Iterator<Item = WorkspacePort> {
+    shown.into_iter().map(|port| WorkspacePort {
+        workspace: workspace.id.to_string(),
+        label: workspace.label.to_string(),
+        project: workspace.project.to_string(),
         port,
     })
 }

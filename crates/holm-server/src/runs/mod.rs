@@ -73,7 +73,7 @@ async fn create(
         Begun::Now => StatusCode::CREATED,
         Begun::Before => StatusCode::OK,
     };
-    Ok((status, Json(whole(record))).into_response())
+    Ok((status, Json(to_api(record))).into_response())
 }
 
 async fn list(
@@ -99,11 +99,11 @@ async fn all(
 }
 
 async fn show(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
-    Ok(Json(whole(app.engine.run(&id, &run).await?)))
+    Ok(Json(to_api(app.engine.run(&id, &run).await?)))
 }
 
 async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<Run> {
-    Ok(Json(whole(app.engine.cancel_run(&id, &run).await?)))
+    Ok(Json(to_api(app.engine.cancel_run(&id, &run).await?)))
 }
 
 // === impl App ===
@@ -297,7 +297,7 @@ fn digest(create: &CreateRun) -> String {
 
 /// In the form of lists.
 fn short(record: RunRecord) -> Run {
-    let mut run = whole(record);
+    let mut run = to_api(record);
     run.changes = None;
     if let Some(message) = &mut run.message
         && message.chars().count() > SHORT_MESSAGE
@@ -309,7 +309,7 @@ fn short(record: RunRecord) -> Run {
 }
 
 /// In API types.
-pub fn whole(record: RunRecord) -> Run {
+pub fn to_api(record: RunRecord) -> Run {
     let details = record.details;
     let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).map(time).ok();
     let duration = details.started_ms.zip(details.ended_ms);

@@ -3,7 +3,7 @@
 //! It is read from the keeper's record at the client's own pace: a slow client delays nothing, and
 //! is told how much it missed. A client that reconnects continues from its cursor.
 
-use super::whole;
+use super::to_api;
 use crate::App;
 use crate::caller::Caller;
 use crate::failure::{Failure, Parameters, RunKey, bad_request};
@@ -65,14 +65,14 @@ async fn serve(
     let reader = match reader.await {
         Ok(reader) => reader,
         Err(fault) => {
-            let error = RunEvent::Error(caller.told(&app.paths, &fault).error);
+            let error = RunEvent::Error(caller.error_body(&app.paths, &fault).error);
             let json = serde_json::to_string(&error).unwrap_or_default();
             // A client that went away does not need to hear it.
             let _ = sink.send(Message::Text(json.into())).await;
             return;
         }
     };
-    let mut telling = Telling {
+    let mut output = OutputStream {
         progress,
         reader,
         app,
@@ -82,13 +82,13 @@ async fn serve(
     };
     loop {
         let events = tokio::select! {
-            events = telling.next() => events,
+            events = output.next() => events,
             () = gone(&mut stream) => return,
         };
         let events = events.unwrap_or_else(|fault| {
-            telling.is_over = true;
+            output.is_over = true;
             vec![RunEvent::Error(
-                caller.told(&telling.app.paths, &fault).error,
+                caller.error_body(&output.app.paths, &fault).error,
             )]
         });
         for event in events {
@@ -98,7 +98,7 @@ async fn serve(
                 return;
             }
         }
-        if telling.is_over {
+        if output.is_over {
             // Fails only when the client is gone.
             let _ = sink.close().await;
             return;
@@ -116,7 +116,7 @@ async fn gone(stream: &mut SplitStream<WebSocket>) {
 }
 
 /// One client's position in a run's output.
-struct Telling {
+struct OutputStream {
     app: Arc<App>,
     id: WorkspaceId,
     run: RunId,
@@ -126,9 +126,9 @@ struct Telling {
     is_over: bool,
 }
 
-// === impl Telling ===
+// === impl OutputStream ===
 
-impl Telling {
+impl OutputStream {
     /// The next events, at least one.
     async fn next(&mut self) -> Result<Vec<RunEvent>, Fault> {
         loop {
@@ -144,7 +144,7 @@ impl Telling {
             if has_ended {
                 self.is_over = true;
                 let record = self.app.engine.run(&self.id, &self.run).await?;
-                return Ok(vec![RunEvent::Ended(Box::new(whole(record)))]);
+                return Ok(vec![RunEvent::Ended(Box::new(to_api(record)))]);
             }
             if let Some(progress) = &mut self.progress
                 && progress.changed().await.is_err()

@@ -4,7 +4,7 @@ use super::super::App;
 use super::super::caller::Caller;
 use super::super::failure::{Answer, Parameters, bad_request};
 use super::keeping::{about, happening};
-use super::{Change, Quiet, told};
+use super::{Change, Quiet, to_api};
 use axum::Json;
 use axum::extract::State;
 use holm_api::secret::{
@@ -196,7 +196,7 @@ async fn import(
         notes.extend(renewed.await?);
     }
     Ok(Json(Imported {
-        secrets: entries.iter().filter_map(told).collect(),
+        secrets: entries.iter().filter_map(to_api).collect(),
         left_out,
         notes,
     }))

@@ -97,7 +97,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
     let list = try_blocking(move || {
         secrets.with(|vault| {
             Ok(SecretList {
-                secrets: vault.entries().filter_map(told).collect(),
+                secrets: vault.entries().filter_map(to_api).collect(),
                 locked: vault.is_locked(),
                 locked_why: match vault.check() {
                     Err(error @ VaultError::Keyring(_)) => Some(with_causes(&error)),
@@ -199,7 +199,7 @@ fn kept(scope: &Scope) -> Result<Kept, Failure> {
 }
 
 /// `None`: not a secret that people set.
-fn told(entry: &Entry) -> Option<Secret> {
+fn to_api(entry: &Entry) -> Option<Secret> {
     let scope = match &entry.scope {
         Kept::User => Scope::User,
         Kept::Project(id) => Scope::Project(id.clone()),
@@ -282,8 +282,8 @@ impl App {
         }
         let (secrets, spec) = (Arc::clone(&self.secrets), Arc::clone(&view.record.spec));
         let grants = try_blocking(move || secrets.grants(&spec)).await?;
-        let told = self.engine.keeper(id).await?.set_secrets(grants).await;
-        told.map_err(|fault| {
+        let sent = self.engine.keeper(id).await?.set_secrets(grants).await;
+        sent.map_err(|fault| {
             Fault::new(
                 Code::StartFailed,
                 "the secrets are kept but not given yet",

@@ -1,7 +1,7 @@
 //! `GET /workspaces/{id}/sessions/{session}/attach`: a WebSocket between a client and a session.
 
 use super::super::App;
-use super::super::failure::{Failure, Parameters, SessionKey, bad_request, told};
+use super::super::failure::{Failure, Parameters, SessionKey, bad_request, error_body};
 use super::super::objects;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -79,7 +79,7 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: protocol::Attach, sock
         let last = match ended(&app, &id, &name, &fault).await {
             Some(ended) => ended,
             None => AttachToClient::Error {
-                error: told(&fault).error,
+                error: error_body(&fault).error,
             },
         };
         send_control(&mut sink, &last).await;

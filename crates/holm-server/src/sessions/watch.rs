@@ -97,7 +97,7 @@ impl App {
             _ => Value::Null,
         };
         detail["label"] = label;
-        self.events.tell(id, kind, detail).await;
+        self.events.emit(id, kind, detail).await;
     }
 
     /// Removes the credentials of an agent's session. In a stopped workspace they are gone already.

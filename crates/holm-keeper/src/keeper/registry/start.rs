@@ -80,13 +80,13 @@ impl Registry {
         self.state().starting.insert(sequence, starting);
         let borrowed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
         let mut message = ToInit::Spawn(spawn);
-        let mut sent = self.tell_init(&message, &borrowed).map(|()| Made::Here);
+        let mut sent = self.send_to_init(&message, &borrowed).map(|()| Made::Here);
         let may_take = self.plan.has(Defence::TakenDescriptors);
         if may_take && sent.as_ref().is_err_and(is_too_many) {
             if let ToInit::Spawn(spawn) = &mut message {
                 spawn.streams = streams;
             }
-            sent = self.tell_init(&message, &[]).map(|()| Made::Inside);
+            sent = self.send_to_init(&message, &[]).map(|()| Made::Inside);
         }
         if let ToInit::Spawn(spawn) = &mut message {
             // They may contain secrets.
@@ -128,7 +128,7 @@ impl Registry {
             Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
         };
         // A broken link ends the workspace anyway.
-        let _ = self.tell_init(&ToInit::Close { numbers }, &[]);
+        let _ = self.send_to_init(&ToInit::Close { numbers }, &[]);
         match (taken, message) {
             (Ok(taken), message) => (message, taken),
             (Err(error), FromInit::Spawned { sequence, pid }) => {

@@ -4,7 +4,7 @@
 
 mod work;
 
-use super::connection::say;
+use super::connection::send_answer;
 use super::registry::Registry;
 use crate::runs::{self, directory};
 use crate::wire::Answer;
@@ -65,7 +65,7 @@ pub fn begin(stream: &UnixStream, registry: &Arc<Registry>, order: RunOrder) -> 
     match taken_up(registry, order) {
         Ok(Some(held)) => watch_held(stream, &held),
         Ok(None) => watch(stream, registry, &run),
-        Err(error) => say(stream, &Answer::Refused(error.to_string())),
+        Err(error) => send_answer(stream, &Answer::Refused(error.to_string())),
     }
 }
 
@@ -96,7 +96,7 @@ fn taken_up(registry: &Arc<Registry>, order: RunOrder) -> io::Result<Option<Arc<
     }
     let run = order.run.clone();
     let begun = make_directory(&directory)
-        .and_then(|()| runs::tell(&directory, &held.seen()))
+        .and_then(|()| runs::store(&directory, &held.seen()))
         .and_then(|()| spawn(registry, &held, order, cancelled));
     if let Err(error) = begun {
         registry.runs.held().remove(&run);
@@ -139,8 +139,8 @@ pub fn watch(stream: &UnixStream, registry: &Registry, run: &str) -> io::Result<
     }
     let written = runs::seen(&directory(&registry.plan.dir, run))?;
     match written.filter(|seen| seen.end.is_some()) {
-        Some(seen) => say(stream, &Answer::Run(Box::new(seen))),
-        None => say(
+        Some(seen) => send_answer(stream, &Answer::Run(Box::new(seen))),
+        None => send_answer(
             stream,
             &Answer::Refused("it knows nothing of this run".to_owned()),
         ),
@@ -153,7 +153,7 @@ fn watch_held(stream: &UnixStream, held: &Held) -> io::Result<()> {
         let seen = held.wait_for_change(told.as_ref());
         match seen {
             Some(seen) => {
-                say(stream, &Answer::Run(Box::new(seen.clone())))?;
+                send_answer(stream, &Answer::Run(Box::new(seen.clone())))?;
                 if seen.end.is_some() {
                     return Ok(());
                 }
@@ -217,7 +217,7 @@ impl Held {
         let mut next = seen.clone();
         change(&mut next);
         if next.end.is_some()
-            && let Err(error) = runs::tell(&self.directory, &next)
+            && let Err(error) = runs::store(&self.directory, &next)
         {
             complain!("the end of a run cannot be written down: {error}");
         }

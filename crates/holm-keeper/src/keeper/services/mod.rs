@@ -17,7 +17,7 @@ use crate::wire::{Answer, ServiceWish};
 use helper::environment;
 pub(super) use helper::{end_tree, helper, plain_environment};
 use holm_core::service::graph::{Graph, Verdict};
-use holm_core::service::status::{ServiceStatus, Services as Told};
+use holm_core::service::status::{ServiceStatus, Services as Snapshot};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_core::spec::Service;
 use log::Log;
@@ -35,7 +35,7 @@ use unbuilt::Unbuilt;
 /// Between SIGTERM and SIGKILL of one service.
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a request may take to be accepted.
-const HEARD_WITHIN: Duration = Duration::from_secs(2);
+const REPLY_LIMIT: Duration = Duration::from_secs(2);
 /// How often to check whether a watcher is still there.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const STACK: usize = 256 * 1024;
@@ -47,7 +47,7 @@ pub struct Services {
 }
 
 struct State {
-    told: Told,
+    told: Snapshot,
     /// Increases with every change.
     version: u64,
     all_down: bool,
@@ -65,17 +65,17 @@ enum Message {
     Wish {
         name: String,
         wish: Wish,
-        heard: mpsc::Sender<Answer>,
+        reply: mpsc::Sender<Answer>,
     },
     /// Replaces the declarations.
     Declare {
         services: Vec<Service>,
-        heard: mpsc::Sender<Answer>,
+        reply: mpsc::Sender<Answer>,
     },
     /// The tree has another commit.
     React {
         wishes: Vec<(String, Wish)>,
-        heard: mpsc::Sender<Answer>,
+        reply: mpsc::Sender<Answer>,
     },
     Close,
 }
@@ -117,11 +117,11 @@ struct Current {
 
 /// Starts the workspace's services, in order.
 pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Result<()> {
-    let (messages, heard) = mpsc::channel();
+    let (messages, reply) = mpsc::channel();
     let services = Arc::new(Services {
         messages,
         state: Mutex::new(State {
-            told: Told {
+            told: Snapshot {
                 services: Vec::new(),
                 verdict: Verdict::Ready.as_str().to_owned(),
             },
@@ -138,7 +138,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         graph: Graph::new(Vec::new()),
         runs: Vec::new(),
         services: Arc::clone(&services),
-        messages: heard,
+        messages: reply,
         begun: Instant::now(),
         logs: directories.logs(),
         file: directories.services(),
@@ -178,14 +178,14 @@ fn rules(service: &Service) -> Rules {
 // === impl Services ===
 
 impl Services {
-    pub fn told(&self) -> Told {
+    pub fn snapshot(&self) -> Snapshot {
         self.state().told.clone()
     }
 
     /// Carries out a request for one service; returns when it has begun.
     pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
         let (name, wish) = (name.to_owned(), wish_of(wish));
-        self.say(|heard| Message::Wish { name, wish, heard })
+        self.request(|reply| Message::Wish { name, wish, reply })
     }
 
     /// Lets the services react to a move; returns when that has begun.
@@ -195,21 +195,21 @@ impl Services {
         if wishes.is_empty() {
             Answer::Done
         } else {
-            self.say(|heard| Message::React { wishes, heard })
+            self.request(|reply| Message::React { wishes, reply })
         }
     }
 
     /// Replaces the declarations; returns when the changes have begun.
     pub fn declare(&self, services: Vec<Service>) -> Answer {
-        self.say(|heard| Message::Declare { services, heard })
+        self.request(|reply| Message::Declare { services, reply })
     }
 
-    fn say(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
-        let (heard, hears) = mpsc::channel();
+    fn request(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
+        let (reply, replied) = mpsc::channel();
         // Fails only without a supervisor.
-        let _ = self.messages.send(message(heard));
+        let _ = self.messages.send(message(reply));
         let over = || Answer::Refused("the services are being stopped".to_owned());
-        hears.recv_timeout(HEARD_WITHIN).unwrap_or_else(|_| over())
+        replied.recv_timeout(REPLY_LIMIT).unwrap_or_else(|_| over())
     }
 
     /// Waits until the condition holds or the time is up; returns whether it holds.
@@ -233,7 +233,7 @@ impl Services {
                 (state.version, state.told.clone(), state.is_over)
             };
             if told != Some(version) {
-                super::connection::say(stream, &Answer::Services(services))?;
+                super::connection::send_answer(stream, &Answer::Services(services))?;
                 told = Some(version);
             }
             if is_over || has_hung_up(stream) {
@@ -309,15 +309,15 @@ impl Supervisor {
                     .recv()
                     .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
             };
-            let heard = match message {
+            let reply = match message {
                 Ok(message) => self.take(message),
                 Err(mpsc::RecvTimeoutError::Timeout) => None,
                 Err(mpsc::RecvTimeoutError::Disconnected) => return,
             };
             self.act();
-            if let Some((heard, answer)) = heard {
+            if let Some((reply, answer)) = reply {
                 // The requester may be gone.
-                let _ = heard.send(answer);
+                let _ = reply.send(answer);
             }
         }
     }
@@ -336,32 +336,32 @@ impl Supervisor {
                     if let Event::Started { pid } = event {
                         current.pid = Some(pid);
                     }
-                    self.graph.hear(index, event, now);
+                    self.graph.handle(index, event, now);
                 }
                 None
             }
-            Message::Wish { name, wish, heard } => {
+            Message::Wish { name, wish, reply } => {
                 let Some(index) = self.graph.find(&name) else {
-                    return Some((heard, Answer::Refused(format!("no service {name}"))));
+                    return Some((reply, Answer::Refused(format!("no service {name}"))));
                 };
                 self.graph.want(index, wish);
-                Some((heard, Answer::Done))
+                Some((reply, Answer::Done))
             }
-            Message::Declare { services, heard } => {
+            Message::Declare { services, reply } => {
                 let answer = match self.declare(services) {
                     Ok(()) => Answer::Done,
                     Err(error) => Answer::Refused(format!("no place for logs: {error}")),
                 };
-                Some((heard, answer))
+                Some((reply, answer))
             }
-            Message::React { wishes, heard } => {
+            Message::React { wishes, reply } => {
                 for (name, wish) in wishes {
                     // A service that is no longer declared needs nothing.
                     if let Some(index) = self.graph.find(&name) {
                         self.graph.react(index, wish);
                     }
                 }
-                Some((heard, Answer::Done))
+                Some((reply, Answer::Done))
             }
             Message::Close => {
                 self.graph.close();
@@ -419,7 +419,7 @@ impl Supervisor {
             }
         }
         self.note_builds();
-        let told = Told {
+        let told = Snapshot {
             services: self.statuses(),
             verdict: self.graph.verdict().as_str().to_owned(),
         };
@@ -557,7 +557,7 @@ impl Supervisor {
         statuses.collect()
     }
 
-    fn write_down(&self, told: &Told) -> io::Result<()> {
+    fn write_down(&self, told: &Snapshot) -> io::Result<()> {
         let fresh = self.file.with_extension("json.new");
         std::fs::write(&fresh, serde_json::to_vec(told)?)?;
         std::fs::rename(fresh, &self.file)

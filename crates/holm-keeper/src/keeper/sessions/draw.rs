@@ -248,7 +248,7 @@ mod tests {
         }
 
         fn shows(&mut self, model: &mut Model) -> Vec<String> {
-            let bells = model.heard().bells;
+            let bells = model.requests().bells;
             let drawn = draw(
                 &mut self.seen,
                 model.screen(),

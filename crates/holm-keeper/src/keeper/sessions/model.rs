@@ -20,7 +20,7 @@ const MOST_CALLS: usize = 16;
 const LONGEST_CALL: usize = 200;
 
 pub struct Model {
-    parser: Parser<Heard>,
+    parser: Parser<TerminalRequests>,
     sieve: Sieve,
     /// Reused to avoid allocations.
     piece: Vec<u8>,
@@ -28,7 +28,7 @@ pub struct Model {
 
 /// What the program sent besides drawing.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct TerminalRequests {
     /// To be typed to the program.
     pub replies: Vec<u8>,
     /// Requests for attention, with a text or only the bell.
@@ -42,7 +42,7 @@ pub struct Heard {
 impl Model {
     pub fn new(size: Size) -> Self {
         Self {
-            parser: parser(size, Heard::default()),
+            parser: parser(size, TerminalRequests::default()),
             sieve: Sieve::default(),
             piece: Vec::new(),
         }
@@ -63,7 +63,7 @@ impl Model {
         let (rows, cols) = numbers(size);
         let parser = &mut self.parser;
         if catch_unwind(AssertUnwindSafe(|| parser.set_size(rows, cols))).is_err() {
-            self.parser = self::parser(size, Heard::default());
+            self.parser = self::parser(size, TerminalRequests::default());
         }
     }
 
@@ -71,7 +71,7 @@ impl Model {
         self.parser.screen()
     }
 
-    pub fn heard(&mut self) -> &mut Heard {
+    pub fn requests(&mut self) -> &mut TerminalRequests {
         self.parser.callbacks_mut()
     }
 
@@ -139,7 +139,7 @@ impl Model {
     }
 }
 
-fn parser(size: Size, heard: Heard) -> Parser<Heard> {
+fn parser(size: Size, heard: TerminalRequests) -> Parser<TerminalRequests> {
     let (rows, cols) = numbers(size);
     Parser::new_with_callbacks(rows, cols, 0, heard)
 }
@@ -150,9 +150,9 @@ fn numbers(size: Size) -> (NonZeroU16, NonZeroU16) {
     (number(rows), number(cols))
 }
 
-// === impl Heard ===
+// === impl TerminalRequests ===
 
-impl Heard {
+impl TerminalRequests {
     fn reply(&mut self, text: &str) {
         if self.replies.len() < MOST_REPLIES {
             self.replies.extend(text.as_bytes());
@@ -171,7 +171,7 @@ impl Heard {
     }
 }
 
-impl Callbacks for Heard {
+impl Callbacks for TerminalRequests {
     fn audible_bell(&mut self, _: &mut Screen) {
         self.ring();
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn questions_are_answered_to_the_program() {
         let check = |asked: &str, expect: &str| {
-            let replies = std::mem::take(&mut model(asked).heard().replies);
+            let replies = std::mem::take(&mut model(asked).requests().replies);
             assert_eq!(String::from_utf8(replies).unwrap(), expect, "{asked:?}");
         };
         check("\u{1b}[c", "\u{1b}[?62;22c");
@@ -279,14 +279,19 @@ mod tests {
             "",
         );
         let many = "\u{1b}[c".repeat(100_000);
-        assert!(model(&many).heard().replies.len() <= MOST_REPLIES + 100);
+        assert!(model(&many).requests().replies.len() <= MOST_REPLIES + 100);
     }
 
     #[test]
     fn bells_and_notifications_are_calls_and_their_words_are_clean() {
         let check = |text: &str, expect: &[Option<&str>]| {
             let mut model = model(text);
-            let calls: Vec<_> = model.heard().calls.iter().map(Option::as_deref).collect();
+            let calls: Vec<_> = model
+                .requests()
+                .calls
+                .iter()
+                .map(Option::as_deref)
+                .collect();
             assert_eq!(calls, expect, "{text:?}");
         };
         check("\u{7}", &[None]);
@@ -300,7 +305,7 @@ mod tests {
         check("\u{1b}]9;a\u{202e}b\u{9b}c\u{7}", &[Some("abc")]);
         check("\u{1b}]0;t\u{7}", &[]);
         let mut model = model(&"\u{7}".repeat(100_000));
-        assert_eq!(model.heard().calls.len(), MOST_CALLS);
+        assert_eq!(model.requests().calls.len(), MOST_CALLS);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The daemon's session requests on the control socket.
 
-use super::super::connection::say;
+use super::super::connection::send_answer;
 use super::super::registry::Registry;
 use super::Sessions;
 use super::shared::Until;
@@ -25,7 +25,7 @@ pub fn answer(
 ) -> io::Result<()> {
     let sessions = registry.sessions();
     let response = respond(stream, registry, sessions, request).unwrap_or_else(failed);
-    say(stream, &Answer::Session(response))
+    send_answer(stream, &Answer::Session(response))
 }
 
 fn failed(fault: Fault) -> SessionResponse {
@@ -106,7 +106,8 @@ fn is_gone(stream: &UnixStream) -> bool {
 
 /// Passes the connection to the session's own thread.
 pub fn attach(stream: UnixStream, registry: &Registry, attach: Attach) -> io::Result<()> {
-    let refuse = |stream: &UnixStream, fault: Fault| say(stream, &Answer::Session(failed(fault)));
+    let refuse =
+        |stream: &UnixStream, fault: Fault| send_answer(stream, &Answer::Session(failed(fault)));
     let shared = match registry.sessions().find(&attach.session) {
         Ok(shared) => shared,
         Err(fault) => return refuse(&stream, fault),

@@ -432,7 +432,7 @@ impl Terminal {
     /// Handles what the program sent besides drawing.
     fn take_heard(&mut self, inner: &mut Inner) {
         let Some(model) = inner.model() else { return };
-        let heard = model.heard();
+        let heard = model.requests();
         let replies = std::mem::take(&mut heard.replies);
         let calls = std::mem::take(&mut heard.calls);
         let title = heard.title.clone();

@@ -128,7 +128,7 @@ impl Viewer {
     pub fn show(&mut self, model: &mut Model, history: &History) {
         if self.text_from.is_some() {
             self.is_stale = false;
-            return self.tell_text(history);
+            return self.send_text(history);
         }
         if !self.outgoing.is_empty() || !self.is_stale {
             return;
@@ -139,7 +139,7 @@ impl Viewer {
             Writing::IfFree | Writing::Take => Modes::Asked,
         };
         let view = self.size.unwrap_or_else(|| model.size());
-        let bells = model.heard().bells;
+        let bells = model.requests().bells;
         let drawn = draw(&mut self.seen, model.screen(), view, modes, bells);
         if !drawn.is_empty() {
             self.outgoing
@@ -148,7 +148,7 @@ impl Viewer {
     }
 
     /// Sends text without a gap, for as long as it is stored.
-    fn tell_text(&mut self, history: &History) {
+    fn send_text(&mut self, history: &History) {
         let Some(from) = self.text_from else { return };
         if self.outgoing.len() >= MOST_TEXT || from >= history.cursor() {
             return;

@@ -2,11 +2,11 @@
 //! keepers' reports one after the other, binds the ports, sends events and fills the table.
 
 use super::canonical::{Canonicals, CheckedOut};
-use super::island::{Hosted, Kept, Watch, islands};
+use super::workspace::{Hosted, Watch, WorkspaceRoutes, live_workspaces};
 use super::{FrontDoor, Inward, Notes, Routes, hosting};
 use crate::events::Events;
 use holm_core::plan::State;
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::store::Claim;
@@ -44,7 +44,7 @@ pub enum Command {
     CheckedOut(oneshot::Sender<Vec<CheckedOut>>),
 }
 
-pub struct Keep {
+pub struct RouteTask {
     pub(super) engine: Engine,
     pub(super) inward: Inward,
     pub(super) traffic: Traffic,
@@ -53,7 +53,7 @@ pub struct Keep {
     notes: Notes,
     table: Table,
     commands: mpsc::WeakUnboundedSender<Command>,
-    pub(super) kept: HashMap<WorkspaceId, Kept>,
+    pub(super) followed: HashMap<WorkspaceId, WorkspaceRoutes>,
     /// Every claimed host port, also of workspaces in the trash.
     pub(super) claims: HashMap<u16, Claim>,
     pub(super) canonical: Canonicals,
@@ -68,9 +68,9 @@ const MOST_FAILURES: u32 = 7;
 /// How often a port that another program holds is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
-// === impl Keep ===
+// === impl RouteTask ===
 
-impl Keep {
+impl RouteTask {
     pub fn new(routes: &Routes, events: Events) -> Self {
         Self {
             engine: routes.engine.clone(),
@@ -81,7 +81,7 @@ impl Keep {
             notes: routes.notes.clone(),
             table: routes.table.clone(),
             commands: routes.commands.downgrade(),
-            kept: HashMap::new(),
+            followed: HashMap::new(),
             claims: HashMap::new(),
             canonical: Canonicals::default(),
             generation: 0,
@@ -100,9 +100,9 @@ impl Keep {
                 continue;
             }
             let id = view.record.id.clone();
-            let mut kept = Kept::new(view.record, view.project);
+            let mut kept = WorkspaceRoutes::new(view.record, view.project);
             kept.is_running = view.state == State::Running;
-            self.kept.insert(id.clone(), kept);
+            self.followed.insert(id.clone(), kept);
             self.host_claimed(&id).await;
             if view.state == State::Running {
                 self.watch(&id, Duration::ZERO);
@@ -110,8 +110,8 @@ impl Keep {
         }
         self.load_canonical().await?;
         self.publish();
-        for telling in self.tellings() {
-            tokio::spawn(telling);
+        for update in self.port_updates() {
+            tokio::spawn(update);
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Keep {
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(command) => self.hear(command).await,
+                    Some(command) => self.handle(command).await,
                     None => return,
                 },
                 _ = retry.tick() => {
@@ -132,26 +132,26 @@ impl Keep {
                 }
             }
             self.publish();
-            for telling in self.tellings() {
-                tokio::spawn(telling);
+            for update in self.port_updates() {
+                tokio::spawn(update);
             }
         }
     }
 
-    async fn hear(&mut self, command: Command) {
+    async fn handle(&mut self, command: Command) {
         match command {
-            Command::Notice(id, notice) => self.hear_notice(&id, notice).await,
+            Command::Notice(id, notice) => self.handle_notice(&id, notice).await,
             Command::Listening {
                 id,
                 generation,
                 ports,
-            } => self.hear_listening(&id, generation, ports).await,
+            } => self.handle_listening(&id, generation, ports).await,
             Command::Ended {
                 id,
                 generation,
                 state,
                 reason,
-            } => self.hear_ended(&id, generation, state, reason).await,
+            } => self.handle_watch_end(&id, generation, state, reason).await,
             Command::Settle(done) => {
                 self.publish();
                 let _ = done.send(());
@@ -172,29 +172,29 @@ impl Keep {
         }
     }
 
-    async fn hear_notice(&mut self, id: &WorkspaceId, notice: Notice) {
+    async fn handle_notice(&mut self, id: &WorkspaceId, notice: Notice) {
         match notice {
             Notice::Created => {
                 self.take_up(id).await;
-                self.tell(id, "workspace.created", json!({})).await;
+                self.emit(id, "workspace.created", json!({})).await;
                 self.started(id).await;
             }
             Notice::Started => {
-                self.tell(id, "workspace.started", json!({})).await;
+                self.emit(id, "workspace.started", json!({})).await;
                 self.started(id).await;
             }
             Notice::Stopped => {
                 self.stopped(id).await;
-                self.tell(id, "workspace.stopped", json!({})).await;
+                self.emit(id, "workspace.stopped", json!({})).await;
             }
             Notice::Restored => {
                 self.take_up(id).await;
-                self.tell(id, "workspace.restored", json!({})).await;
+                self.emit(id, "workspace.restored", json!({})).await;
             }
             Notice::Renamed { earlier } => {
                 match self.engine.named(id).await {
                     Ok(Some((record, _))) => {
-                        if let Some(kept) = self.kept.get_mut(id) {
+                        if let Some(kept) = self.followed.get_mut(id) {
                             kept.record = record;
                         }
                     }
@@ -202,14 +202,14 @@ impl Keep {
                     Err(fault) => tracing::warn!(%id, %fault, "a new label is not known to routes"),
                 }
                 let detail = json!({ "earlier": earlier.as_str() });
-                self.tell(id, "workspace.renamed", detail).await;
+                self.emit(id, "workspace.renamed", detail).await;
             }
             Notice::Moved { to } => {
-                self.tell(id, "workspace.moved", json!({ "to": to })).await;
+                self.emit(id, "workspace.moved", json!({ "to": to })).await;
             }
             Notice::RunStarted { run } => {
                 let detail = json!({ "run": run.as_str() });
-                self.tell(id, "run.started", detail).await;
+                self.emit(id, "run.started", detail).await;
             }
             Notice::RunEnded {
                 run,
@@ -218,14 +218,14 @@ impl Keep {
             } => {
                 let (run, state) = (run.as_str(), state.as_str());
                 let detail = json!({ "run": run, "state": state, "exit_code": exit_code });
-                self.tell(id, "run.ended", detail).await;
+                self.emit(id, "run.ended", detail).await;
             }
             Notice::Removed => {
                 self.stopped(id).await;
                 self.give_up_canonical(id).await;
-                self.tell(id, "workspace.removed", json!({})).await;
+                self.emit(id, "workspace.removed", json!({})).await;
                 // Its host ports stay claimed, because it may be restored.
-                if let Some(kept) = self.kept.remove(id) {
+                if let Some(kept) = self.followed.remove(id) {
                     for hosted in kept.hosted.into_values() {
                         hosted.forward.close().await;
                     }
@@ -238,53 +238,54 @@ impl Keep {
     async fn take_up(&mut self, id: &WorkspaceId) {
         match self.engine.named(id).await {
             Ok(Some((record, project))) => {
-                self.kept.insert(id.clone(), Kept::new(record, project));
+                self.followed
+                    .insert(id.clone(), WorkspaceRoutes::new(record, project));
                 self.host_claimed(id).await;
             }
             // Removed since; that notice follows.
             Ok(None) => {}
-            Err(fault) => tracing::error!(%id, %fault, "nothing leads to a workspace"),
+            Err(fault) => tracing::error!(%id, %fault, "no port is forwarded to a workspace"),
         }
     }
 
     async fn started(&mut self, id: &WorkspaceId) {
-        let Some(kept) = self.kept.get_mut(id) else {
+        let Some(kept) = self.followed.get_mut(id) else {
             return;
         };
         kept.is_running = true;
-        kept.told.clear();
+        kept.sent_ports.clear();
         self.watch(id, Duration::ZERO);
         // Waits, so that the first command inside finds its URLs.
         self.publish();
-        for telling in self.tellings() {
-            telling.await;
+        for update in self.port_updates() {
+            update.await;
         }
     }
 
     /// Updates for running workspaces about their ports.
-    fn tellings(&mut self) -> Vec<impl Future<Output = ()> + Send + 'static> {
-        let mut tellings = Vec::new();
-        for island in self
+    fn port_updates(&mut self) -> Vec<impl Future<Output = ()> + Send + 'static> {
+        let mut port_updates = Vec::new();
+        for workspace in self
             .table
             .snapshot()
             .iter()
-            .filter(|island| island.is_running)
+            .filter(|workspace| workspace.is_running)
         {
-            let ports = self.front_door.told_inside(island);
-            let Some(kept) = self.kept.get_mut(&island.id) else {
+            let ports = self.front_door.port_addresses(workspace);
+            let Some(kept) = self.followed.get_mut(&workspace.id) else {
                 continue;
             };
-            if kept.told != ports {
-                kept.told = ports.clone();
-                tellings.push(tell_keeper(self.engine.clone(), island.id.clone(), ports));
+            if kept.sent_ports != ports {
+                kept.sent_ports = ports.clone();
+                port_updates.push(send_ports(self.engine.clone(), workspace.id.clone(), ports));
             }
         }
-        tellings
+        port_updates
     }
 
     /// A stopped workspace has no listening ports. Its host ports stay bound.
     async fn stopped(&mut self, id: &WorkspaceId) {
-        let Some(kept) = self.kept.get_mut(id) else {
+        let Some(kept) = self.followed.get_mut(id) else {
             return;
         };
         kept.is_running = false;
@@ -292,13 +293,13 @@ impl Keep {
         let closed = std::mem::take(&mut kept.listening);
         for port in closed {
             let detail = self.described(id, port);
-            self.tell(id, "port.closed", detail).await;
+            self.emit(id, "port.closed", detail).await;
         }
     }
 
     /// Binds the claimed and the declared ports of the workspace.
     async fn host_claimed(&mut self, id: &WorkspaceId) {
-        let Some(kept) = self.kept.get(id) else {
+        let Some(kept) = self.followed.get(id) else {
             return;
         };
         let declared = kept.declared().iter().map(|declared| declared.port);
@@ -325,12 +326,12 @@ impl Keep {
             forward,
             earlier,
         } = hosted;
-        if let Some(kept) = self.kept.get_mut(id) {
+        if let Some(kept) = self.followed.get_mut(id) {
             kept.hosted.insert(port, Hosted { host_port, forward });
         }
         if let Some(earlier) = earlier {
             tracing::warn!(%id, port, earlier, host_port, "another program holds the host port");
-            if let Some(kept) = self.kept.get_mut(id) {
+            if let Some(kept) = self.followed.get_mut(id) {
                 let note = format!(
                     "port {port} is at 127.0.0.1:{host_port} now, because another program holds {earlier}"
                 );
@@ -338,12 +339,12 @@ impl Keep {
             }
             let mut detail = self.described(id, port);
             detail["earlier_host_port"] = json!(earlier);
-            self.tell(id, "port.moved", detail).await;
+            self.emit(id, "port.moved", detail).await;
         }
     }
 
-    async fn hear_listening(&mut self, id: &WorkspaceId, generation: u64, ports: Vec<u16>) {
-        let Some(kept) = self.kept.get_mut(id) else {
+    async fn handle_listening(&mut self, id: &WorkspaceId, generation: u64, ports: Vec<u16>) {
+        let Some(kept) = self.followed.get_mut(id) else {
             return;
         };
         if kept.watch.as_ref().map(|watch| watch.generation) != Some(generation) {
@@ -354,29 +355,29 @@ impl Keep {
         let before = std::mem::replace(&mut kept.listening, found.clone());
         for port in before.difference(&found) {
             let detail = self.described(id, *port);
-            self.tell(id, "port.closed", detail).await;
+            self.emit(id, "port.closed", detail).await;
         }
         for port in found.difference(&before) {
             self.host(id, *port).await;
             let detail = self.described(id, *port);
-            self.tell(id, "port.opened", detail).await;
+            self.emit(id, "port.opened", detail).await;
         }
     }
 
-    async fn hear_ended(
+    async fn handle_watch_end(
         &mut self,
         id: &WorkspaceId,
         generation: u64,
         state: State,
         reason: Option<String>,
     ) {
-        let current = self.kept.get(id).and_then(|kept| kept.watch.as_ref());
+        let current = self.followed.get(id).and_then(|kept| kept.watch.as_ref());
         if current.map(|watch| watch.generation) != Some(generation) {
             return;
         }
         match state {
             State::Running => {
-                let failures = self.kept.get_mut(id).map_or(0, |kept| {
+                let failures = self.followed.get_mut(id).map_or(0, |kept| {
                     kept.failures = (kept.failures + 1).min(MOST_FAILURES);
                     kept.failures
                 });
@@ -385,7 +386,7 @@ impl Keep {
             State::Failed => {
                 self.stopped(id).await;
                 let detail = json!({ "reason": reason });
-                self.tell(id, "workspace.failed", detail).await;
+                self.emit(id, "workspace.failed", detail).await;
             }
             State::Creating | State::Stopped | State::Removed => self.stopped(id).await,
         }
@@ -403,19 +404,22 @@ impl Keep {
             pause,
         );
         let task = tokio::spawn(watching).abort_handle();
-        if let Some(kept) = self.kept.get_mut(id) {
+        if let Some(kept) = self.followed.get_mut(id) {
             kept.watch = Some(Watch { generation, task });
         }
     }
 
     /// A port in events.
     pub(super) fn described(&self, id: &WorkspaceId, port: u16) -> Value {
-        let name = self.kept.get(id).map(|kept| kept.name(port));
+        let name = self.followed.get(id).map(|kept| kept.name(port));
         let name = name.unwrap_or_else(|| port.to_string());
-        let host_port = self.kept.get(id).and_then(|kept| kept.hosted.get(&port));
-        let islands = self.table.snapshot();
-        let site = islands.iter().find(|island| island.id == *id);
-        let url = site.and_then(|island| self.front_door.url(&island.site, &name));
+        let host_port = self
+            .followed
+            .get(id)
+            .and_then(|kept| kept.hosted.get(&port));
+        let workspaces = self.table.snapshot();
+        let site = workspaces.iter().find(|workspace| workspace.id == *id);
+        let url = site.and_then(|workspace| self.front_door.url(&workspace.site, &name));
         json!({
             "port": port,
             "name": name,
@@ -425,18 +429,18 @@ impl Keep {
     }
 
     /// Every event has the workspace's names.
-    pub(super) async fn tell(&self, id: &WorkspaceId, kind: &str, mut detail: Value) {
-        if let Some(kept) = self.kept.get(id) {
+    pub(super) async fn emit(&self, id: &WorkspaceId, kind: &str, mut detail: Value) {
+        if let Some(kept) = self.followed.get(id) {
             detail["label"] = json!(kept.record.label.as_str());
             detail["project"] = json!(kept.project.as_str());
         }
-        self.events.tell(id, kind, detail).await;
+        self.events.emit(id, kind, detail).await;
     }
 
     /// Notes of `show` about a workspace's ports.
     fn notes(&self) -> HashMap<WorkspaceId, Vec<String>> {
         let mut notes = self.canonical.notes();
-        for (id, kept) in &self.kept {
+        for (id, kept) in &self.followed {
             if !kept.notes.is_empty() {
                 let noted = kept.notes.values().cloned();
                 notes.entry(id.clone()).or_default().extend(noted);
@@ -448,13 +452,13 @@ impl Keep {
     pub(super) fn publish(&self) {
         *self.notes.lock().unwrap_or_else(PoisonError::into_inner) = self.notes();
         self.table
-            .replace(islands(&self.kept, &self.canonical.holders()));
+            .replace(live_workspaces(&self.followed, &self.canonical.holders()));
     }
 }
 
-async fn tell_keeper(engine: Engine, id: WorkspaceId, ports: Vec<ToldPort>) {
-    let told = async { engine.keeper(&id).await?.tell_ports(ports).await };
-    if let Err(fault) = told.await {
+async fn send_ports(engine: Engine, id: WorkspaceId, ports: Vec<PortAddress>) {
+    let sent = async { engine.keeper(&id).await?.set_ports(ports).await };
+    if let Err(fault) = sent.await {
         // It may just have ended, or be of an older version.
         tracing::debug!(%id, %fault, "a workspace was not told its ports");
     }

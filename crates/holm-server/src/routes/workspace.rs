@@ -1,6 +1,6 @@
 //! A live workspace in the port task, and all of them as the table shows them.
 
-use holm_core::route::ToldPort;
+use holm_core::route::PortAddress;
 use holm_core::route::sites;
 use holm_core::spec::DeclaredPort;
 use holm_core::{ProjectName, WorkspaceId};
@@ -9,7 +9,7 @@ use holm_proxy::{Forward, LiveWorkspace, Port, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::task::AbortHandle;
 
-pub struct Kept {
+pub struct WorkspaceRoutes {
     pub record: WorkspaceRecord,
     pub project: ProjectName,
     /// As last known: it may have ended a moment ago.
@@ -23,7 +23,7 @@ pub struct Kept {
     /// Notes for the user, by the port inside.
     pub notes: BTreeMap<u16, String>,
     /// The ports last sent to its keeper.
-    pub told: Vec<ToldPort>,
+    pub sent_ports: Vec<PortAddress>,
 }
 
 /// A bound host port.
@@ -38,9 +38,9 @@ pub struct Watch {
     pub task: AbortHandle,
 }
 
-// === impl Kept ===
+// === impl WorkspaceRoutes ===
 
-impl Kept {
+impl WorkspaceRoutes {
     pub fn new(record: WorkspaceRecord, project: ProjectName) -> Self {
         Self {
             record,
@@ -51,7 +51,7 @@ impl Kept {
             watch: None,
             failures: 0,
             notes: BTreeMap::new(),
-            told: Vec::new(),
+            sent_ports: Vec::new(),
         }
     }
 
@@ -105,19 +105,19 @@ impl Drop for Watch {
 }
 
 /// All workspaces, oldest first. `canonical` maps ports to holders.
-pub fn islands(
-    kept: &HashMap<WorkspaceId, Kept>,
+pub fn live_workspaces(
+    followed: &HashMap<WorkspaceId, WorkspaceRoutes>,
     canonical: &HashMap<u16, WorkspaceId>,
 ) -> Vec<LiveWorkspace> {
-    let mut order: Vec<&Kept> = kept.values().collect();
+    let mut order: Vec<&WorkspaceRoutes> = followed.values().collect();
     order.sort_by_key(|kept| (kept.record.labelled_at, kept.record.id.as_str()));
     let sites = sites(order.iter().map(|kept| {
         let record = &kept.record;
         (&record.label, &record.project_id, &kept.project)
     }));
-    let mut named: Vec<(&Kept, String)> = order.into_iter().zip(sites).collect();
+    let mut named: Vec<(&WorkspaceRoutes, String)> = order.into_iter().zip(sites).collect();
     named.sort_by_key(|(kept, _)| (kept.record.created_at, kept.record.id.as_str()));
-    let islands = named.into_iter().map(|(kept, site)| LiveWorkspace {
+    let workspaces = named.into_iter().map(|(kept, site)| LiveWorkspace {
         id: kept.record.id.clone(),
         label: kept.record.label.clone(),
         project: kept.project.clone(),
@@ -125,5 +125,5 @@ pub fn islands(
         is_running: kept.is_running,
         ports: kept.ports(canonical),
     });
-    islands.collect()
+    workspaces.collect()
 }
