@@ -41,7 +41,8 @@ impl Client {
         let body = Bytes::from(serde_json::to_vec(run).map_err(not_json)?);
         let route = format!("/workspaces/{id}/runs");
         let sent = self.transport.send_with_key(&route, full(body), key);
-        self.transport.parsed(sent.await?).await
+        let (response, connection) = sent.await?;
+        self.transport.parsed(response, connection).await
     }
 
     /// The runs of one workspace, newest first.

@@ -114,8 +114,8 @@ impl Transport {
         route: &str,
         body: Bytes,
     ) -> Result<A, Fault> {
-        let sent = self.send_bytes(method, route, body).await?;
-        self.parsed(sent).await
+        let (response, connection) = self.send_bytes(method, route, body).await?;
+        self.parsed(response, connection).await
     }
 
     /// Sends a body that cannot be sent twice, and parses the response.
@@ -125,14 +125,15 @@ impl Transport {
         route: &str,
         body: Body,
     ) -> Result<A, Fault> {
-        let sent = self.send(method, route, body).await?;
-        self.parsed(sent).await
+        let (response, connection) = self.send(method, route, body).await?;
+        self.parsed(response, connection).await
     }
 
     /// Reads a response to its end, so that its connection can be used again.
     pub(super) async fn parsed<A: DeserializeOwned>(
         &self,
-        (response, connection): (Response<Incoming>, Connection),
+        response: Response<Incoming>,
+        connection: Connection,
     ) -> Result<A, Fault> {
         let answer = whole(response).await?;
         self.keep(connection);
