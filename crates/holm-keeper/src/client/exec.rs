@@ -1,12 +1,12 @@
 //! One command inside, as channels: frames of the connection on one side, values on the other.
 
 use super::{
-    KeeperClient, Order, Stream, read_frame, refused, unreachable, write_messages, wrong_answer,
+    Frame, KeeperClient, Order, Stream, read_frame, refused, unreachable, write_messages,
+    wrong_answer,
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::Fault;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
-use std::io;
 use tokio::io::{BufReader, ReadHalf};
 use tokio::sync::mpsc;
 
@@ -45,7 +45,7 @@ impl KeeperClient {
 }
 
 /// A client that vanishes without a word hangs up its command.
-fn frame_of(input: Option<ExecInput>) -> (io::Result<Vec<u8>>, Order) {
+fn frame_of(input: Option<ExecInput>) -> (Frame, Order) {
     match input {
         Some(ExecInput::Stdin(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
         Some(ExecInput::Hangup) | None => (control_frame(&ExecInput::Hangup), Order::Last),

@@ -168,7 +168,7 @@ impl KeeperClient {
 async fn write_messages<T>(
     mut writer: WriteHalf<Stream>,
     mut messages: mpsc::Receiver<T>,
-    frame_of: fn(Option<T>) -> (io::Result<Vec<u8>>, Order),
+    frame_of: fn(Option<T>) -> (Frame, Order),
 ) {
     loop {
         let (frame, order) = frame_of(messages.recv().await);
@@ -183,6 +183,9 @@ async fn write_messages<T>(
         }
     }
 }
+
+/// A message in its frame, unless it could not be written as JSON.
+type Frame = io::Result<Vec<u8>>;
 
 /// Whether messages follow.
 #[derive(PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The sessions of a workspace.
 
 use super::{
-    KeeperClient, Order, Stream, read_answer, read_frame, refused, unreachable, write_messages,
-    wrong_answer,
+    Frame, KeeperClient, Order, Stream, read_answer, read_frame, refused, unreachable,
+    write_messages, wrong_answer,
 };
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
@@ -10,7 +10,6 @@ use holm_core::session::protocol::{
     SessionResponse,
 };
 use holm_core::{Code, Fault};
-use std::io;
 use tokio::io::{AsyncWriteExt, BufReader, ReadHalf};
 use tokio::sync::mpsc;
 
@@ -90,7 +89,7 @@ impl KeeperClient {
 }
 
 /// A client that vanishes without a word detaches.
-fn frame_of(input: Option<AttachInput>) -> (io::Result<Vec<u8>>, Order) {
+fn frame_of(input: Option<AttachInput>) -> (Frame, Order) {
     match input {
         Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
         Some(AttachInput::Detach) | None => (control_frame(&AttachInput::Detach), Order::Last),
