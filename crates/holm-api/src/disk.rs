@@ -4,6 +4,7 @@
 //! - `POST /gc` ([`Gc`]) → JSON Lines of [`GcEvent`], the last of which is `done` or `error`
 
 use crate::error::ErrorDetail;
+use holm_core::trash::Removed;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -127,17 +128,6 @@ pub struct Collected {
     /// Warnings, such as a clock that jumped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Removed {
-    /// workspace base layer project leftover
-    pub kind: String,
-    /// An id, a commit, a key or a path.
-    pub name: String,
-    #[schema(required)]
-    pub label: Option<String>,
-    pub bytes: u64,
 }
 
 /// One line of the answer to `POST /gc`.

@@ -1,9 +1,11 @@
 //! Decides what may be deleted to free disk space, and when space is short. The engine and its
 //! driver carry it out.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// How much to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +21,18 @@ pub struct BaseKey {
     pub project: String,
     /// `None`: of a repository without a commit.
     pub commit: Option<String>,
+}
+
+/// One item that garbage collection deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Removed {
+    /// workspace base layer project leftover
+    pub kind: String,
+    /// An id, a commit, a key or a path.
+    pub name: String,
+    #[schema(required)]
+    pub label: Option<String>,
+    pub bytes: u64,
 }
 
 /// Whether an entry of the trash may be deleted. Times are since the epoch; a clock that went back

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Inner, detached, now};
 use crate::notice::Notice;
 use crate::store::WorkspaceRecord;
 use holm_core::layer::{LayerKey, unused_layers};
-use holm_core::trash::{BaseKey, Extent, may_go, unused_bases};
+use holm_core::trash::{BaseKey, Extent, Removed, may_go, unused_bases};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,22 +27,10 @@ pub enum Collect {
 /// What was deleted, what was found and left, and what failed.
 #[derive(Debug, Default)]
 pub struct Collected {
-    pub gone: Vec<Gone>,
+    pub removed: Vec<Removed>,
     /// Files that no record knows. They are not deleted.
     pub unknown: Vec<String>,
     pub faults: Vec<Fault>,
-}
-
-/// One deleted item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// `workspace`, `base`, `layer`, `project` or `leftover`.
-    pub kind: &'static str,
-    /// An id, a commit or a path.
-    pub name: String,
-    pub label: Option<String>,
-    /// Bytes freed.
-    pub bytes: u64,
 }
 
 /// What workspaces use, live or in the trash.
@@ -55,7 +43,7 @@ struct Used {
 struct Deletion<'a> {
     driver: &'a Arc<dyn Driver>,
     discarded: Discarded,
-    gone: Gone,
+    gone: Removed,
 }
 
 /// How long a collection waits for creations and starts under way.
@@ -116,7 +104,7 @@ impl Inner {
                     self.forget(&record).await?;
                     of_workspace(&record)
                 }
-                None => Gone::new("leftover", discarded.name()),
+                None => removed("leftover", discarded.name()),
             };
             self.delete(
                 Deletion {
@@ -180,7 +168,7 @@ impl Inner {
             drop(turn);
             match deletion {
                 Some(deletion) => self.delete(deletion, collected, progress).await,
-                None => collected.gone.push(of_workspace(&record)),
+                None => collected.removed.push(of_workspace(&record)),
             }
             if forgotten.is_err() {
                 self.forget(&record).await?;
@@ -227,7 +215,7 @@ impl Inner {
             // record would never be.
             for driver in self.drivers.all() {
                 if let Some(files) = driver.discard(Discard::Project(id.clone())).await? {
-                    let gone = Gone::new("project", id.as_str());
+                    let gone = removed("project", id.as_str());
                     deletions.push(Deletion {
                         driver,
                         discarded: files,
@@ -323,47 +311,43 @@ impl Inner {
             gone,
         } = deletion;
         match driver.delete(discarded, progress.clone()).await {
-            Ok(bytes) => collected.gone.push(Gone { bytes, ..gone }),
+            Ok(bytes) => collected.removed.push(Removed { bytes, ..gone }),
             // It stays, and the next collection tries again.
             Err(fault) => collected.faults.push(fault),
         }
     }
 }
 
-// === impl Gone ===
-
-impl Gone {
-    fn new(kind: &'static str, name: &str) -> Self {
-        Self {
-            kind,
-            name: name.to_owned(),
-            label: None,
-            bytes: 0,
-        }
+fn removed(kind: &str, name: &str) -> Removed {
+    Removed {
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        label: None,
+        bytes: 0,
     }
 }
 
-fn of_workspace(record: &WorkspaceRecord) -> Gone {
-    Gone {
+fn of_workspace(record: &WorkspaceRecord) -> Removed {
+    Removed {
         label: Some(record.label.to_string()),
-        ..Gone::new("workspace", record.id.as_str())
+        ..removed("workspace", record.id.as_str())
     }
 }
 
 /// What of a survey may go, with what to say of it.
-fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Discard, Gone)> {
+fn unused(survey: Survey, used: &Used, extent: Extent) -> Vec<(Discard, Removed)> {
     let layers = unused_layers(&survey.layers, &used.layers, extent).into_iter();
     let layers = layers.map(|layer| {
-        let gone = Gone::new("layer", &layer.key);
+        let gone = removed("layer", &layer.key);
         (Discard::Layer(layer), gone)
     });
     let bases = unused_bases(&survey.bases, &used.bases, extent).into_iter();
     let bases = bases.map(|base| {
         let name = base.commit.as_deref().unwrap_or("empty").to_owned();
-        (Discard::Base(base), Gone::new("base", &name))
+        (Discard::Base(base), removed("base", &name))
     });
     let leftovers = survey.leftovers.into_iter().map(|leftover| {
-        let gone = Gone::new("leftover", &leftover.shown);
+        let gone = removed("leftover", &leftover.shown);
         (Discard::Leftover(leftover), gone)
     });
     bases.chain(layers).chain(leftovers).collect()

@@ -51,7 +51,7 @@ pub use data::{Reset, WasReset};
 pub use driver::{Driver, Drivers, Journaled, Progress};
 pub use engine::{Bounds, Engine, MissingObjects};
 pub use failpoint::is_without;
-pub use gc::{Collect, Collected, Gone};
+pub use gc::{Collect, Collected};
 pub use idle::Swept;
 pub use live_runs::RunProgress;
 pub use moves::{Assign, Moved};

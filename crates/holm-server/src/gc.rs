@@ -8,7 +8,7 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::response::Response;
 use futures_util::stream;
-use holm_api::disk::{Collected, Gc, GcEvent, Removed};
+use holm_api::disk::{Collected, Gc, GcEvent};
 use holm_core::trash::Extent;
 use holm_core::{Code, Fault};
 use holm_engine::driver::ProgressEvent;
@@ -89,13 +89,7 @@ fn last(collected: Result<holm_engine::Collected, Fault>, note: Option<String>) 
 }
 
 fn view(collected: holm_engine::Collected) -> Collected {
-    let removed = collected.gone.into_iter().map(|gone| Removed {
-        kind: gone.kind.to_owned(),
-        name: gone.name,
-        label: gone.label,
-        bytes: gone.bytes,
-    });
-    let removed: Vec<_> = removed.collect();
+    let removed = collected.removed;
     let failed = collected.faults.iter();
     Collected {
         freed_bytes: removed.iter().map(|removed| removed.bytes).sum(),

@@ -108,8 +108,8 @@ impl App {
         };
         match collected.await {
             Ok(collected) => {
-                for gone in &collected.gone {
-                    tracing::info!(kind = gone.kind, name = %gone.name, bytes = gone.bytes, "deleted");
+                for gone in &collected.removed {
+                    tracing::info!(kind = %gone.kind, name = %gone.name, bytes = gone.bytes, "deleted");
                     let outcome = format!("deleted the {} {}", gone.kind, gone.name);
                     self.audit.note_own("/gc", None, outcome).await;
                 }

@@ -60,7 +60,7 @@ async fn many_at_once_make_one_layer() {
         .collect(keep, all, Progress::default())
         .await
         .unwrap();
-    assert!(collected.gone.iter().all(|gone| gone.kind != "layer"));
+    assert!(collected.removed.iter().all(|gone| gone.kind != "layer"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

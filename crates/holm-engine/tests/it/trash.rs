@@ -70,7 +70,7 @@ async fn what_cannot_come_back_stays_in_the_trash() {
     let refused = engine.restore(&id).await.unwrap_err();
     assert_eq!(refused.code, Code::CorruptState);
     // A record without files is deleted when it expires.
-    assert_eq!(collect(&engine, ALL).await.gone.len(), 1);
+    assert_eq!(collect(&engine, ALL).await.removed.len(), 1);
     assert!(engine.trash().await.unwrap().is_empty());
 }
 
@@ -114,10 +114,10 @@ async fn entries_go_by_age_or_all_at_once() {
     let shop = project(&engine).await;
     let live = made(&engine, &shop, "live").await.record.id;
     for kind in [Collect::ExpiredTrash, Collect::Unused(Extent::Expired)] {
-        assert_eq!(collect(&engine, kind).await.gone, []);
+        assert_eq!(collect(&engine, kind).await.removed, []);
     }
     let now = engine.collect(Duration::ZERO, Collect::ExpiredTrash, Progress::default());
-    let gone = now.await.unwrap().gone;
+    let gone = now.await.unwrap().removed;
     assert_eq!(gone.len(), 1);
     assert_eq!((gone[0].name.as_str(), gone[0].bytes), (id.as_str(), 10));
     assert_eq!(gone[0].label.as_deref(), Some("fix"));
@@ -126,7 +126,7 @@ async fn entries_go_by_age_or_all_at_once() {
         Code::WorkspaceNotFound
     );
     // Live workspaces, and what they use, stay.
-    assert_eq!(collect(&engine, ALL).await.gone, []);
+    assert_eq!(collect(&engine, ALL).await.removed, []);
     assert_eq!(engine.show(&live).await.unwrap().state, State::Running);
 }
 
@@ -171,7 +171,7 @@ async fn what_was_cut_short_goes_next_time_and_is_not_restored() {
     island.world.with(|state| state.deletions_fail = true);
     let collected = collect(&engine, ALL).await;
     assert!(!collected.faults.is_empty());
-    assert_eq!(collected.gone, []);
+    assert_eq!(collected.removed, []);
     engine.restore(&id).await.unwrap_err();
     island.world.with(|state| {
         assert!(!state.discarded.is_empty());
@@ -188,7 +188,7 @@ async fn what_was_cut_short_goes_next_time_and_is_not_restored() {
         state.trash.remove(id.as_str());
         state.discarded.push(id.to_string());
     });
-    let gone = collect(&engine, Collect::ExpiredTrash).await.gone;
+    let gone = collect(&engine, Collect::ExpiredTrash).await.removed;
     assert_eq!(gone[0].name, id.as_str());
     assert!(engine.trash().await.unwrap().is_empty());
 }
@@ -203,7 +203,7 @@ async fn a_removed_project_goes_with_the_last_of_its_trash_or_is_shown_again() {
     assert_eq!(
         collect(&engine, Collect::Unused(Extent::Expired))
             .await
-            .gone,
+            .removed,
         []
     );
     // Its name was given to another meanwhile.
@@ -215,7 +215,7 @@ async fn a_removed_project_goes_with_the_last_of_its_trash_or_is_shown_again() {
     assert_eq!(projects.len(), 2);
     engine.remove(&id, Removal::Force).await.unwrap();
     engine.remove_project(&shop.id).await.unwrap();
-    let gone = collect(&engine, ALL).await.gone;
+    let gone = collect(&engine, ALL).await.removed;
     assert!(gone.iter().any(|gone| gone.kind == "project"), "{gone:?}");
     assert_eq!(
         engine.project(&shop.id).await.unwrap_err().code,

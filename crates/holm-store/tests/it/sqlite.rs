@@ -85,6 +85,62 @@ fn a_newer_file_is_refused_and_not_changed() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
+/// A newer holm may mean something stricter by a version or a word that this one does not know.
+#[test]
+fn a_stored_spec_with_an_unknown_version_or_word_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    let store = SqliteStore::open(&path).unwrap();
+    store.save_project(&shop).unwrap();
+    store.insert_workspace(&one).unwrap();
+    drop(store);
+    let set = |place: &str, value: &str| {
+        let statement =
+            format!("UPDATE workspaces SET spec = json_set(spec, '$.{place}', {value})");
+        change(&path, &statement);
+        SqliteStore::open(&path).unwrap().workspace(&one.id)
+    };
+    let check = |place: &str, value: &str, known: &str, expect: &str| {
+        let error = set(place, value).unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        let mut said = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(next) = cause {
+            said = format!("{said}: {next}");
+            cause = next.source();
+        }
+        assert!(said.contains(expect), "{place}: {said}");
+        assert_eq!(set(place, known).unwrap().as_ref(), Some(&one), "{place}");
+    };
+    check(
+        "version",
+        "2",
+        "1",
+        "version 2 of a workspace's specification",
+    );
+    check(
+        "driver",
+        "'hyper'",
+        "'linux'",
+        "`hyper` is not one of linux",
+    );
+    check(
+        "network.egress.mode",
+        "'closed'",
+        "'none'",
+        "`closed` is not one of none",
+    );
+    check(
+        "code.object_format",
+        "'md5'",
+        "'sha1'",
+        "`md5` is not one of sha1",
+    );
+    check("siblings", "'seen'", "'hidden'", "unknown variant `seen`");
+}
+
 /// A file of the first version, with a workspace and what belongs to it.
 fn file_of_version_1(path: &Path, workspace: &WorkspaceRecord, project: &ProjectRecord) {
     let connection = rusqlite::Connection::open(path).unwrap();

@@ -1,7 +1,7 @@
 //! `holm assign`: moves a live workspace to another commit.
 
 use super::completions::labels;
-use super::moving::{Destination, Moving};
+use super::moving::Moving;
 use super::several::WaitArgs;
 use super::{Context, Outcome, connect};
 use clap::Args;
@@ -40,16 +40,11 @@ pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
     let readied = connect::block_on(async {
         let moving = Moving::find(context, &arguments.workspace).await?;
         let to = moving.bring(&arguments.reference).await?;
-        let Destination {
-            commit,
-            reference,
-            shallow,
-        } = to;
         let assign = Assign {
-            commit,
-            reference,
+            commit: to.commit,
+            reference: to.reference,
             stash: arguments.stash,
-            shallow,
+            shallow: to.shallow,
         };
         let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());

@@ -5,9 +5,10 @@ use super::output::{FAINT, GOOD, printable};
 use super::progress::Progress;
 use super::{Context, Outcome, connect};
 use clap::Args;
-use holm_api::disk::{Collected, Gc, Removed};
+use holm_api::disk::{Collected, Gc};
 use holm_core::Kind;
 use holm_core::config::rough_size;
+use holm_core::trash::Removed;
 use std::process::ExitCode;
 
 /// Delete old trash, unused bases and leftovers

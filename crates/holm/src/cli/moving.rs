@@ -11,7 +11,7 @@ use super::work::Subject;
 use super::{Context, Outcome, clone, settings};
 use holm_api::Workspace;
 use holm_api::client::Client;
-use holm_api::moves::{Move, Moved};
+use holm_api::moves::{Move, Moved, Sync};
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_git::Cancel;
@@ -22,13 +22,6 @@ pub struct Moving<'a> {
     subject: Subject,
     workspace: Workspace,
     checkout: Checkout,
-}
-
-/// The target of a move.
-pub struct Destination {
-    pub commit: String,
-    pub reference: Option<String>,
-    pub shallow: Vec<String>,
 }
 
 /// The result of a move, and what is wrong with its services.
@@ -76,7 +69,7 @@ impl<'a> Moving<'a> {
 
     /// Finds a commit in the user's repository, and sends the objects that the daemon lacks. A
     /// repository named by URL is fetched first, and a name means a branch of its remote.
-    pub async fn bring(&self, name: &str) -> Result<Destination, Fault> {
+    pub async fn bring(&self, name: &str) -> Result<Sync, Fault> {
         let (client, checkout, cancel) = (self.client(), &self.checkout, Cancel::default());
         settings::settle_partial(self.context, client, checkout).await?;
         clone::refresh(self.context, client, checkout, &cancel).await?;
@@ -93,7 +86,7 @@ impl<'a> Moving<'a> {
             config: &ProjectConfig::default(),
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
-        Ok(Destination {
+        Ok(Sync {
             commit: resolved.commit,
             reference: resolved.display,
             shallow: self.checkout.repository.shallow.clone(),

@@ -1,11 +1,10 @@
 //! `holm sync`: fast-forwards a live workspace to the newest commit of the branch it started from.
 
 use super::completions::labels;
-use super::moving::{Destination, Moving};
+use super::moving::Moving;
 use super::several::WaitArgs;
 use super::{Context, Outcome, connect};
 use clap::Args;
-use holm_api::moves::Sync;
 
 /// Bring a live workspace to the newest commit of the branch it started from
 ///
@@ -25,17 +24,7 @@ pub struct SyncArgs {
 pub fn run(context: &Context, arguments: SyncArgs) -> Outcome {
     let readied = connect::block_on(async {
         let moving = Moving::find(context, &arguments.workspace).await?;
-        let to = moving.bring(moving.branch()?).await?;
-        let Destination {
-            commit,
-            reference,
-            shallow,
-        } = to;
-        let sync = Sync {
-            commit,
-            reference,
-            shallow,
-        };
+        let sync = moving.bring(moving.branch()?).await?;
         let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());
         let moved = client.sync(id, &sync, report).await?;
