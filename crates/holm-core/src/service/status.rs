@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One service as it is now.
+// The words are those of `crate::service::State`.
+/// One service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Service)]
 pub struct ServiceStatus {

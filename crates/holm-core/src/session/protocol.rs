@@ -81,7 +81,8 @@ pub struct Session {
     pub notes: Vec<String>,
 }
 
-/// Follows from the exit code. The daemon sets it, because keepers of earlier releases do not.
+// The daemon sets it, because keepers of earlier releases do not.
+/// Follows from the exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
