@@ -27,7 +27,7 @@ pub fn baseline(user: &UserConfig, protected_before: Option<Vec<ProtectedPath>>)
         agents.filter(|(_, agent)| !agent.env.is_empty() || !agent.files.is_empty());
     Baseline {
         egress: user.egress.clone(),
-        limits: user.limits.clone(),
+        limits: user.limits,
         agents_with_credentials: with_credentials.map(|(name, _)| name.clone()).collect(),
         protected_before,
         isolation: None,
