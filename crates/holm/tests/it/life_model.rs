@@ -252,8 +252,10 @@ fn attack_167_sixteen_clients_on_one_workspace_leave_it_usable() {
     });
     island.holm(&["start", "x"]).ok();
     assert_eq!(island.sh("x", "cat file").ok().out(), "work");
-    let keepers = island.inhabitants().len();
-    assert_eq!(keepers, 2, "one keeper and one init");
+    // The helper that measures the disk may run for a moment. A second keeper would stay.
+    eventually("one keeper and one init are left", || {
+        island.inhabitants().len() == 2
+    });
     island.holm(&["stop", "x"]).ok();
     assert_eq!(island.states()["x"], "stopped");
 }

@@ -9,7 +9,10 @@ use std::process::Command;
 /// What `scripts/set-up test` installed beside the build output.
 pub fn tool(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_holm"));
-    let target = built.ancestors().nth(2).unwrap();
+    // With `--target`, cargo builds one directory deeper.
+    let targets: Vec<&Path> = built.ancestors().skip(2).take(2).collect();
+    let has_tools = |target: &&&Path| target.join("tools").is_dir();
+    let target = targets.iter().find(has_tools).unwrap_or(&targets[0]);
     let tool = target.join("tools").join(name);
     assert!(
         tool.exists(),

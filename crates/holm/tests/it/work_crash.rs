@@ -150,8 +150,8 @@ impl Steps {
         let script = format!(
             "#!/bin/sh\n\
              exec 9> {0}/lock; flock 9\n\
-             n=$(($(cat {0}/count) + 1)); echo $n > {0}/count\n\
-             if [ $n = $(cat {0}/at) ]; then victim=$PPID; . {0}/act; fi\n\
+             read n < {0}/count; n=$((n + 1)); echo $n > {0}/count\n\
+             read at < {0}/at; if [ $n = $at ]; then victim=$PPID; . {0}/act; fi\n\
              exec 9>&-\n\
              exec {1} \"$@\"\n",
             directory.display(),
