@@ -273,14 +273,16 @@ impl Keeper {
         })
     }
 
-    /// Until init ends; returns the exit code.
+    /// Serves until init ends; returns the keeper's exit code.
     fn serve(self) -> i32 {
         let registry = Arc::clone(&self.registry);
         let init = registry.init();
-        let mut leaving = registry.outside().sources();
-        let mut has_own = true;
+        let mut outgoing = registry.outside().sources();
+        let mut is_platform_open = true;
         let reason = loop {
-            let own = has_own.then(|| registry.platform().source()).flatten();
+            let platform = is_platform_open
+                .then(|| registry.platform().source())
+                .flatten();
             let mut sources = vec![
                 PollFd::new(&init, PollFlags::IN),
                 PollFd::new(&self.link, PollFlags::IN),
@@ -288,50 +290,50 @@ impl Keeper {
                 PollFd::new(&self.sockets.guest, PollFlags::IN),
                 PollFd::new(&self.sockets.api, PollFlags::IN),
             ];
-            sources.extend(leaving.iter().map(|door| PollFd::new(door, PollFlags::IN)));
-            let before_own = sources.len();
-            sources.extend(own.iter().map(|own| PollFd::new(own, PollFlags::IN)));
+            sources.extend(outgoing.iter().map(|door| PollFd::new(door, PollFlags::IN)));
+            let before_platform = sources.len();
+            sources.extend(platform.iter().map(|own| PollFd::new(own, PollFlags::IN)));
             match poll(&mut sources, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break format!("the keeper cannot wait: {error}"),
             }
-            let of_platform = sources
-                .get(before_own)
-                .map(PollFd::revents)
-                .unwrap_or(PollFlags::empty());
-            let is_due = of_platform.contains(PollFlags::IN);
-            // The platform's source hangs up when the last process inside is gone. Until init is reaped, polling
-            // it again would return at once, again and again.
-            has_own &= is_due || of_platform.is_empty();
+            let events = sources
+                .get(before_platform)
+                .map_or(PollFlags::empty(), PollFd::revents);
+            let is_platform_due = events.contains(PollFlags::IN);
+            // The platform's source hangs up when the last process inside is gone. If the keeper went on polling
+            // it until init is reaped, each poll would return at once.
+            is_platform_open &= is_platform_due || events.is_empty();
             let is_ready = |number: usize| !sources[number].revents().is_empty();
-            let [ended, told, asked, asked_inside, called] = [0, 1, 2, 3, 4].map(is_ready);
-            let leaves = (5..before_own).any(is_ready);
+            let [init_ended, init_sent, daemon_calls, guest_calls, api_calls] =
+                [0, 1, 2, 3, 4].map(is_ready);
+            let connects_out = (5..before_platform).any(is_ready);
             drop(sources);
-            if told && let Err(error) = self.receive() {
+            if init_sent && let Err(error) = self.receive() {
                 self.registry.kill();
-                if !ended && !is_closed(&error) {
+                if !init_ended && !is_closed(&error) {
                     break format!("init spoke nonsense: {error}");
                 }
-                // The link closes a moment before init has ended; what it waits for comes.
+                // The link closes a moment before init has ended, so waiting for its end is short.
                 break self.registry.how_init_ended();
             }
-            if ended {
+            if init_ended {
                 break self.registry.how_init_ended();
             }
-            if asked && let Ok((stream, _)) = self.sockets.control.accept() {
+            if daemon_calls && let Ok((stream, _)) = self.sockets.control.accept() {
                 connection::serve(stream, &self.registry);
             }
-            if leaves {
+            if connects_out {
                 self.registry.outside().wake();
-                leaving.clear();
+                outgoing.clear();
             }
-            if is_due {
+            if is_platform_due {
                 registry.platform().attend();
             }
-            if asked_inside && let Ok((stream, _)) = self.sockets.guest.accept() {
+            if guest_calls && let Ok((stream, _)) = self.sockets.guest.accept() {
                 guest::serve(stream, &self.registry);
             }
-            if called && let Ok((stream, _)) = self.sockets.api.accept() {
+            if api_calls && let Ok((stream, _)) = self.sockets.api.accept() {
                 guest_api::serve(stream, &self.registry);
             }
         };
