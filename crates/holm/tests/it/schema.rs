@@ -10,16 +10,10 @@ use std::process::Command;
 pub fn tool(name: &str) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_holm"));
     // With `--target`, cargo builds one directory deeper.
-    let targets: Vec<&Path> = built.ancestors().skip(2).take(2).collect();
-    let has_tools = |target: &&&Path| target.join("tools").is_dir();
-    let target = targets.iter().find(has_tools).unwrap_or(&targets[0]);
-    let tool = target.join("tools").join(name);
-    assert!(
-        tool.exists(),
-        "`scripts/set-up test` installs {}",
-        tool.display()
-    );
-    tool
+    let targets = built.ancestors().skip(2).take(2);
+    let mut tools = targets.map(|target| target.join("tools").join(name));
+    let found = tools.find(|tool| tool.exists());
+    found.unwrap_or_else(|| panic!("`scripts/set-up test` installs {name}"))
 }
 
 fn document() -> PathBuf {
