@@ -35,7 +35,7 @@ static-test: ## every test with a static program; takes as long as `make test`
 	$(STATIC) build --locked -p holm --target $(HOST)
 	@scripts/check-static target/$(HOST)/debug/holm
 	$(STATIC) nextest run --workspace --locked --target $(HOST) --no-run
-	@RUSTFLAGS="-C target-feature=+crt-static" scripts/in-own-network $(CARGO) nextest run --workspace --locked --offline --target $(HOST) --test-threads $(THREADS)
+	@RUSTFLAGS="-C target-feature=+crt-static" scripts/unit --workspace --target $(HOST) --test-threads $(THREADS)
 
 test: ## install what tests need, then everything that CI runs
 	@scripts/set-up test
