@@ -9,33 +9,39 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: help demo build static static-test test check lint unit soak bench upgrade-test vm
+.PHONY: help demo build static static-test test check lint unit soak bench upgrade-test agents-test vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
+# holm embeds the small program of its keepers and inits, which is built first, with the same flags.
+roles = HOLM_ROLES_PROGRAM="$$(scripts/roles $(1))"
+
 demo: ## two agents' workspaces of examples/shop: four services each, the same ports, two databases
 	@scripts/set-up demo
-	$(CARGO) build --profile demo --locked -p holm
+	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
 	@scripts/demo
-
-build: ## holm itself, optimised
-	$(CARGO) build --release --locked -p holm
 
 # The target is named, so that build scripts and macros stay dynamic.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
-STATIC = RUSTFLAGS="-C target-feature=+crt-static" $(CARGO)
+BUILT = $${CARGO_TARGET_DIR:-target}
 
-static: ## holm without shared libraries: runs in an empty directory and as the first process of any image
-	$(STATIC) build --release --locked -p holm --target $(HOST)
-	@scripts/check-static target/$(HOST)/release/holm
+build static static-test: export RUSTFLAGS = -C target-feature=+crt-static
+
+build: ## holm itself, optimised and without shared libraries: one file, which can be copied anywhere
+	$(call roles,build --release --target $(HOST)) $(CARGO) build --release --locked -p holm --target $(HOST)
+	@mkdir -p "$(BUILT)/release" && cp --remove-destination "$(BUILT)/$(HOST)/release/holm" "$(BUILT)/release/holm"
+
+static: build ## checks that it runs in an empty directory and as the first process of any image
+	@scripts/check-static "$(BUILT)/release/holm"
 
 static-test: ## every test with a static program; takes as long as `make test`
 	@scripts/set-up test
-	$(STATIC) build --locked -p holm --target $(HOST)
-	@scripts/check-static target/$(HOST)/debug/holm
-	$(STATIC) nextest run --workspace --locked --target $(HOST) --no-run
-	@RUSTFLAGS="-C target-feature=+crt-static" scripts/unit --workspace --target $(HOST) --test-threads $(THREADS)
+	$(call roles,test --target $(HOST)) && export HOLM_ROLES_PROGRAM && \
+	$(CARGO) build --locked -p holm --target $(HOST) && \
+	scripts/check-static "$(BUILT)/$(HOST)/debug/holm" && \
+	$(CARGO) nextest run --workspace --locked --target $(HOST) --no-run && \
+	scripts/unit --workspace --target $(HOST) --test-threads $(THREADS)
 
 test: ## install what tests need, then everything that CI runs
 	@scripts/set-up test
@@ -49,8 +55,9 @@ lint: ## format, warnings, dependencies
 	@scripts/deny
 
 unit: ## every test, in a network of its own; lists the tests that this machine cannot run
-	$(CARGO) nextest run --workspace --locked --no-run
-	@scripts/unit --workspace --test-threads $(THREADS)
+	$(call roles,test) && export HOLM_ROLES_PROGRAM && \
+	$(CARGO) nextest run --workspace --locked --no-run && \
+	scripts/unit --workspace --test-threads $(THREADS)
 	$(CARGO) test --doc -p holm-core --locked --offline
 
 soak: ## ten thousand creations and removals, and many random runs; takes an hour or two
@@ -63,6 +70,11 @@ bench: build ## speed, beside its peers, in one run; some of it: BENCH="exec pre
 
 upgrade-test: ## workspaces of the release before, through an upgrade; builds that release, which takes minutes
 	@scripts/upgrade
+
+agents-test: ## the real agents, with a stand-in for their APIs on this machine; installs them, takes minutes
+	@scripts/set-up test
+	@scripts/set-up agents
+	$(call roles,test) scripts/unit --workspace --ignore-default-filter -E 'test(/^agents_real::/)'
 
 vm: ## limits on a kernel with every controller of cgroup v2, in an emulated machine; takes minutes
 	@scripts/set-up vm

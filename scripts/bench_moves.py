@@ -103,7 +103,7 @@ def measure(bench, repository):
     hot = assign(bench, repository, "hot", times)
     restart = assign(bench, repository, "restart", times)
     alone, both = by_hand(bench, repository, times)
-    bench.row(f"`assign`, {CHANGED} files differ, services see them change", f"p50 {hot['p50']:.0f} p99 {hot['p99']:.0f} ms",
-              "", f"{hot['p50'] / alone['p50']:.2f} x git switch ({alone['p50']:.0f} ms)")
-    bench.row("`assign`, a service restarts until it is ready", f"p50 {restart['p50']:.0f} p99 {restart['p99']:.0f} ms",
-              "", f"{restart['p50'] / both['p50']:.2f} x switch, end, start by hand ({both['p50']:.0f} ms)")
+    bench.row(f"`assign`, {CHANGED} files differ, services see them change", f"p50 {hot.p50:.0f} p99 {hot.p99:.0f} ms",
+              "", f"{hot.p50 / alone.p50:.2f} x git switch ({alone.p50:.0f} ms)")
+    bench.row("`assign`, a service restarts until it is ready", f"p50 {restart.p50:.0f} p99 {restart.p99:.0f} ms",
+              "", f"{restart.p50 / both.p50:.2f} x switch, end, start by hand ({both.p50:.0f} ms)")

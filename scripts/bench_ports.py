@@ -73,8 +73,8 @@ def measure_relay(bench, repository):
             except OSError:
                 time.sleep(0.05)
         mine, peer = bench.repeat(500, lambda n: round_trip(inside)), bench.repeat(500, lambda n: round_trip(3999))
-        bench.row("connect, one byte each way, through a host port", f"p50 {mine['p50']:.0f} p99 {mine['p99']:.0f} µs", "",
-                  f"{mine['p50'] / peer['p50']:.2f} x the server itself ({peer['p50']:.0f} µs)")
+        bench.row("connect, one byte each way, through a host port", f"p50 {mine.p50:.0f} p99 {mine.p99:.0f} µs", "",
+                  f"{mine.p50 / peer.p50:.2f} x the server itself ({peer.p50:.0f} µs)")
         mine, peer = max(throughput(inside) for _ in range(3)), max(throughput(3999) for _ in range(3))
         bench.row("bulk from inside through a host port", f"{mine:.2f} GB/s", "", f"{mine / peer:.2f} x the server itself ({peer:.2f} GB/s)")
     finally:
@@ -116,8 +116,8 @@ def measure_hand_over(bench, repository):
         return (time.perf_counter() - begin) * 1000
 
     direct = bench.repeat(100, by_api)
-    bench.row("canonical port handed over, to the first byte of the other", f"p50 {direct['p50']:.1f} p99 {direct['p99']:.1f} ms", "≤ 5 ms",
-              f"{measured['p50']:.1f} ms by `holm checkout`")
+    bench.row("canonical port handed over, to the first byte of the other", f"p50 {direct.p50:.1f} p99 {direct.p99:.1f} ms", "≤ 5 ms",
+              f"{measured.p50:.1f} ms by `holm checkout`")
     bench.holm("checkout", "--none")
 
 

@@ -160,7 +160,7 @@ def measure(bench, repository, remove_all):
     typed("tmux", tmux)
     bench.run("tmux", "-S", place / "tmux", "kill-server")
     tmux.close()
-    peers = [f"tmux {measured['tmux']['p50']:.2f} ms"]
+    peers = [f"tmux {measured['tmux'].p50:.2f} ms"]
     server = ssh_server(bench, place)
     if server:
         server, command = server
@@ -170,8 +170,8 @@ def measure(bench, repository, remove_all):
         remote.close()
         server.terminate()
         server.wait()
-        peers.append(f"ssh {measured['ssh']['p50']:.2f} ms")
-    shown = {name: f"p50 {value['p50']:.2f} p99 {value['p99']:.2f} ms" for name, value in measured.items()}
+        peers.append(f"ssh {measured['ssh'].p50:.2f} ms")
+    shown = {name: f"p50 {value.p50:.2f} p99 {value.p99:.2f} ms" for name, value in measured.items()}
     bench.row("key to echo, `session attach`", shown["attach"], "", ", ".join(peers))
     bench.row("… through the WebSocket", shown["websocket"], "", "")
     remove_all(bench)

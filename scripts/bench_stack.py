@@ -113,8 +113,8 @@ def measure(bench, remove_all, start_docker):
     times = 1 if bench.is_quick else 3
     script = bench.repeat(times, lambda n: by_script(bench, f"plain-{n}", "", bench.become, kill))
     holm = by_holm(bench, times)
-    bench.row(what, f"p50 {holm['p50']:.0f} ms", "",
-              f"{holm['p50'] / script['p50']:.2f} x a shell script ({script['p50']:.0f} ms)")
+    bench.row(what, f"p50 {holm.p50:.0f} ms", "",
+              f"{holm.p50 / script.p50:.2f} x a shell script ({script.p50:.0f} ms)")
     remove_all(bench)
     what = "the same four as containers, `docker run`"
     engine = start_docker(bench)
@@ -122,7 +122,7 @@ def measure(bench, remove_all, start_docker):
         return bench.row(what, "-", "", "no Docker engine could be started here")
     try:
         docker = in_containers(bench, engine, times)
-        bench.row(what, f"p50 {docker['p50']:.0f} ms", "", f"{docker['p50'] / holm['p50']:.2f} x `up`")
+        bench.row(what, f"p50 {docker.p50:.0f} ms", "", f"{docker.p50 / holm.p50:.2f} x `up`")
     except (SystemExit, subprocess.TimeoutExpired) as error:
         bench.row(what, "-", "", f"they did not become ready: {error}")
     finally:

@@ -55,7 +55,8 @@ pub struct Start {
     pub terminal: Option<Terminal>,
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// End the command and everything it started when it prints nothing for this long.
+    /// End the command and everything it started when it prints nothing for this long. Set by programs
+    /// of holm itself (`git upload-pack`), which do not get the variables of `[env]`.
     #[serde(default)]
     pub quiet_ms: Option<u64>,
     /// Fail instead of starting a stopped workspace.
@@ -102,6 +103,8 @@ impl From<Start> for ExecRequest {
             cwd: start.cwd.map(Vec::from),
             terminal: start.terminal,
             timeout_ms: start.timeout_ms,
+            // Only holm's own programs are ended when they are silent.
+            with_env: start.quiet_ms.is_none(),
             quiet_ms: start.quiet_ms,
             key: None,
             masking: if start.mask {

@@ -36,6 +36,13 @@ pub use workspace::Workspace;
 /// The header with which the daemon names the actor when it calls its own socket.
 pub const ON_BEHALF_OF: &str = "x-holm-on-behalf-of";
 
+/// The header with what a person typed for a workspace, where a route has [`TYPED`] in place of an
+/// id. Only for the user at the socket. The answer has the workspace's id in the same header.
+pub const WORKSPACE: &str = "x-holm-workspace";
+
+/// Stands for an id in a route of a request with [`WORKSPACE`].
+pub const TYPED: &str = "-";
+
 /// The variable that tells a client of the daemon's own for which request of the daemon it works.
 pub const ERRAND: &str = "HOLM_ERRAND";
 

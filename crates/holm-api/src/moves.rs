@@ -5,7 +5,8 @@
 //!   `moved` or `error`: the tree is switched, then services react
 //! - `POST /workspaces/{id}/sync` ([`Sync`]) → the same, only forward
 //!
-//! The daemon must have the commit already (`/projects/sync`). A client that disconnects cancels a
+//! The daemon must have a `commit` already (`/projects/sync`). A `ref` alone is looked up in the user's repository,
+//! which the client's own program does. A client that disconnects cancels a
 //! `setup` that runs for its request, and nothing else.
 
 use crate::Workspace;
@@ -16,7 +17,9 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
-    pub commit: String,
+    /// A commit that the daemon has. Without it, `ref` is looked up in the user's repository.
+    #[serde(default)]
+    pub commit: Option<String>,
     /// The name as the user typed it; `None` for a commit id.
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
@@ -32,8 +35,10 @@ pub struct Assign {
 #[serde(deny_unknown_fields)]
 #[schema(as = WorkspaceSync)]
 pub struct Sync {
-    /// The newest commit of the branch.
-    pub commit: String,
+    /// The newest commit of the branch, if the daemon has it. Without it, `ref`, or the branch that the workspace
+    /// started from, is looked up in the user's repository.
+    #[serde(default)]
+    pub commit: Option<String>,
     #[serde(default, rename = "ref")]
     pub reference: Option<String>,
     #[serde(default)]

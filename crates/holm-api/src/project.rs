@@ -14,7 +14,7 @@
 
 use holm_core::ProjectId;
 use holm_core::git_settings::GitSetting;
-use holm_core::layer::FileDate;
+use holm_core::layer::{FileDate, InstalledLock};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -107,8 +107,10 @@ pub struct Sync {
     /// `holm.projectId` of the repository, if it has one.
     #[schema(value_type = Option<ProjectId>)]
     pub project_id: Option<String>,
-    /// The preferred name (from holm.toml or the directory); the daemon makes it valid and unique.
-    pub name: String,
+    /// The preferred name (from holm.toml or the directory); the daemon makes it valid and unique. Without it, only a
+    /// known project is registered again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The main work tree.
     pub path: String,
     /// The common git directory and its identity on disk.
@@ -214,6 +216,17 @@ pub struct TrustApprove {
     pub worktree_include: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<GitSetting>,
+    /// A decision about a known agent's sign-in, instead of everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignInDecision>,
+}
+
+/// Whether an agent's sign-in may be used in workspaces of a project.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignInDecision {
+    pub agent: String,
+    pub allowed: bool,
 }
 
 /// A tree that the client provides.
@@ -250,4 +263,7 @@ pub struct TreeBrought {
     /// date.
     #[serde(default)]
     pub dates: Vec<FileDate>,
+    /// Lock files of the checkout whose packages are all in the tree.
+    #[serde(default)]
+    pub installed: Vec<InstalledLock>,
 }

@@ -1,4 +1,4 @@
-//! `POST /workspaces/{id}/reload`: applies the `holm.toml` of a workspace's tree.
+//! `POST /workspaces/{id}/reload`: applies a changed `holm.toml` to a workspace.
 
 use crate::project::Ask;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,32 @@ pub struct Reload {
     /// A person approved its requests to the host.
     #[serde(default)]
     pub approve: bool,
+    /// Which file to take over.
+    #[serde(default)]
+    pub from: ReloadFrom,
+    /// The text of the file, if the client has read it.
+    #[serde(default)]
+    pub config: Option<String>,
+}
+
+/// The file that a reload takes over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReloadFrom {
+    /// Of the user's checkout as it is now, committed or not.
+    #[default]
+    Checkout,
+    /// Of the commit that the workspace started from or was moved to.
+    Commit,
+    /// Of the workspace's tree, which programs inside can write.
+    Inside,
+}
+
+/// The text of a project's `holm.toml`, as `holm reload --show-config` prints it for the daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConfigText {
+    /// `None`: there is no such file.
+    pub config: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -33,4 +59,7 @@ pub struct Reloaded {
     pub content: String,
     /// Whether the configuration is in force now.
     pub applied: bool,
+    /// Notes for the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }

@@ -151,7 +151,7 @@ pub enum AttachToServer {
     Redraw,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum AttachToClient {
     Message(AttachMessage),

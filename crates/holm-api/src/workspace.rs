@@ -43,6 +43,9 @@ pub struct Workspace {
     pub commit: Option<String>,
     pub created_at: String,
     pub last_used_at: String,
+    /// Only in lists: when its keeper told its state, services and isolation, if nothing changed for some seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<String>,
     pub driver: String,
     pub root: String,
     /// The commit of HEAD inside; null when unknown.
@@ -273,6 +276,9 @@ pub struct CreateWorkspace {
     /// Create it although the declared limits exceed the machine's resources.
     #[serde(default)]
     pub force: bool,
+    /// Create it without the output of `setup`, which does not run.
+    #[serde(default)]
+    pub no_setup: bool,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,

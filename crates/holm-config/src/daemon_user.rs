@@ -11,6 +11,7 @@ use rustix::process::{Gid, Uid};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The user that root's daemon runs as.
 const SERVICE_USER: &str = "holm";
@@ -43,8 +44,13 @@ impl DaemonUser {
         if !rustix::process::geteuid().is_root() {
             return Ok(DaemonUser::Caller);
         }
+        static SERVICE: OnceLock<Account> = OnceLock::new();
+        if let Some(account) = SERVICE.get() {
+            return Ok(DaemonUser::Service(account.clone()));
+        }
         let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        service_account(&passwd).map(DaemonUser::Service)
+        let account = service_account(&passwd)?;
+        Ok(DaemonUser::Service(SERVICE.get_or_init(|| account).clone()))
     }
 
     /// The environment of the daemon, which determines its paths.

@@ -7,6 +7,7 @@
 
 pub mod daemon_user;
 mod errors;
+pub mod known_agents;
 pub mod look;
 mod node;
 pub mod paths;
@@ -20,6 +21,7 @@ mod shape;
 pub mod trust;
 pub mod user;
 mod user_shape;
+mod variables;
 
 #[cfg(test)]
 mod reference_tests;

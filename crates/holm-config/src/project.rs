@@ -7,25 +7,24 @@
 use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
-use super::{references, shape};
+use super::{references, shape, variables};
 use holm_core::ProjectName;
 use holm_core::config::{
-    Address, Agent, Cache, Destination, Egress, Inject, Limits, Name, Pattern, Place, Policy,
-    Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root, Secret, SecretSource,
-    Service, Shared, Variable, Volume, parse_duration, parse_size,
+    Address, Agent, Cache, Destination, Egress, HostHeader, Inject, Limits, Name, Pattern, Place,
+    Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root, Secret,
+    SecretSource, Service, Shared, Variable, Volume, parse_duration, parse_size,
 };
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
-use std::time::Duration;
-
-const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Parses `text`; errors name `origin` (`holm.toml`).
 pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
     read(text, origin, |root, findings: &mut Findings| {
         shape::check(&HOLM_TOML, root, "", findings);
         references::check(root, findings);
-        build(root)
+        let mut config = build(root);
+        variables::resolve(root, &mut config, findings);
+        config
     })
 }
 
@@ -35,7 +34,8 @@ fn build(root: &Node<'_>) -> ProjectConfig {
             .get("project")
             .map(|node| project(&node))
             .unwrap_or_default(),
-        ports: entries(root, "ports", Name::parse, |_, node| port(node)),
+        ports: entries(root, "ports", Name::parse, |_, node| declared_port(node)),
+        env: BTreeMap::new(),
         services: entries(root, "services", Name::parse, |name, node| {
             service(root, name, node)
         }),
@@ -86,6 +86,14 @@ fn project(node: &Node<'_>) -> Project {
     }
 }
 
+fn declared_port(node: &Node<'_>) -> Option<Port> {
+    let number = references::port_number(node)?;
+    Some(Port {
+        port: NonZeroU16::new(u16::try_from(number).ok()?)?,
+        host: node.parsed("host", HostHeader::parse),
+    })
+}
+
 fn port(node: &Node<'_>) -> Option<NonZeroU16> {
     NonZeroU16::new(u16::try_from(node.integer()?).ok()?)
 }
@@ -125,7 +133,7 @@ fn ready(root: &Node<'_>, service: &str, node: &Node<'_>) -> Option<Ready> {
     };
     let timeout = node
         .parsed("timeout", parse_duration)
-        .unwrap_or(READY_TIMEOUT);
+        .unwrap_or(Ready::DEFAULT_TIMEOUT);
     Some(Ready { probe, timeout })
 }
 

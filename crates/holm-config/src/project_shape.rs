@@ -20,7 +20,7 @@ pub const DURATION: Shape = Shape::Text(Form::Duration);
 const PORT_OR_NAME: Shape = Shape::Either(&NAME, &PORT);
 const POLICY: Shape = Shape::Choice(&["isolated", "fork", "shared"]);
 
-const TEXTS: Shape = Shape::list(&TEXT);
+pub const TEXTS: Shape = Shape::list(&TEXT);
 const NAMES: Shape = Shape::list(&NAME);
 const PATTERNS: Shape = Shape::list(&PATTERN);
 pub const DESTINATIONS: Shape = Shape::list(&DESTINATION);
@@ -37,7 +37,10 @@ pub const HOLM_TOML: Shape = table! {
     /// The project, and the initial state of its workspaces.
     project: optional PROJECT,
     /// Ports that programs inside listen on, by name. Each gets a URL and a port on the host.
-    ports: optional map(Form::Name, &PORT),
+    ports: optional map(Form::Name, &DECLARED_PORT),
+    /// Variables of every program inside. A value may contain `${ports.NAME}` and
+    /// `${services.NAME.url}`.
+    env: optional map(Form::SharedVariable, &VALUE),
     /// Long-running programs of every workspace.
     services: optional map(Form::Name, &SERVICE),
     /// Persistent data, by name.
@@ -54,6 +57,16 @@ pub const HOLM_TOML: Shape = table! {
     limits: optional LIMITS,
     /// The commands of coding agents.
     agents: optional map(Form::Name, &AGENT),
+};
+
+const DECLARED_PORT: Shape = Shape::Either(&PORT, &PORT_WITH_HOST);
+
+const PORT_WITH_HOST: Shape = table! {
+    /// The port that a program inside listens on.
+    port: required PORT,
+    /// The `Host` that previews show to the server, such as `localhost:3000`. Default: the preview's own;
+    /// for servers that refuse it (Django, Rails, webpack) `localhost` with the port.
+    host: optional Shape::Text(Form::HostHeader),
 };
 
 const PROJECT: Shape = table! {

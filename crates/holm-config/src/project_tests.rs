@@ -5,6 +5,7 @@ use holm_core::Code;
 use holm_core::Fault;
 use holm_core::config::{DriverName, EgressMode, OnAssign, Restart, Scope};
 use proptest::prelude::*;
+use std::time::Duration;
 
 /// The example of the documentation, which must always parse.
 pub const EXAMPLE: &str = include_str!("../assets/example.toml");
@@ -210,7 +211,7 @@ fn ports_are_numbers_that_nobody_else_has() {
         r#"
 [ports]
 web = "80"
-! 2:7: `ports.web` must be an integer, not a string
+! 2:7: `ports.web` must be an integer or a table, not a string
 [ports]
 a = 80
 b = 80

@@ -10,6 +10,8 @@ fn collect(shape: &Shape, at: &str, lines: &mut String) {
     let (keys, below): (&[Key], Option<&Shape>) = match shape {
         Shape::Table(table) => (table.keys, None),
         Shape::Map { value, fixed, .. } => (fixed, Some(value)),
+        // A number, or a table with the number and more.
+        Shape::Either(_, second) => return collect(second, at, lines),
         _ => return,
     };
     for key in keys {

@@ -32,7 +32,7 @@ pub fn ready_port(root: &Node<'_>, service: &str, value: Option<&Node<'_>>) -> O
             None => value.integer(),
         },
         None => port_named(&ports, service).or_else(|| match ports.as_slice() {
-            [(_, only)] => only.integer(),
+            [(_, only)] => port_number(only),
             _ => None,
         }),
     };
@@ -45,7 +45,12 @@ fn section<'a>(root: &Node<'a>, key: &str) -> Vec<(&'a str, Node<'a>)> {
 
 fn port_named(ports: &[(&str, Node<'_>)], name: &str) -> Option<i64> {
     let port = ports.iter().find(|(port, _)| *port == name)?;
-    port.1.integer()
+    port_number(&port.1)
+}
+
+/// The number of an entry of `[ports]`: the entry itself, or its `port`.
+pub fn port_number(node: &Node<'_>) -> Option<i64> {
+    node.integer().or_else(|| node.get("port")?.integer())
 }
 
 fn check_ports(root: &Node<'_>, findings: &mut Findings) {
@@ -60,7 +65,7 @@ fn check_ports(root: &Node<'_>, findings: &mut Findings) {
         }
     };
     for (name, node) in section(root, "ports") {
-        if let Some(port) = node.integer() {
+        if let Some(port) = port_number(&node) {
             take(port, format!("ports.{}", short(name)), &node);
         }
     }

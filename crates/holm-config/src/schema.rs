@@ -93,6 +93,7 @@ fn text(form: Form) -> Value {
         }
         Form::Name => return json!({ "type": "string", "pattern": LABEL, "maxLength": 40 }),
         Form::Variable => "^[A-Za-z_][A-Za-z0-9_]{0,199}$",
+        Form::SharedVariable => "^(?!(HOME|PATH)$)(?!(HOLM|LD|GIT)_)[A-Za-z_][A-Za-z0-9_]{0,199}$",
         Form::Duration => DURATION,
         Form::DurationOrOff => {
             return json!({ "anyOf": [text(Form::Duration), { "const": "off" }] });
@@ -106,6 +107,7 @@ fn text(form: Form) -> Value {
         Form::HttpPath => r"^/[^\s]*$",
         Form::Address => ":[0-9]{1,5}$",
         Form::Destination => r"^(\*\.)?[A-Za-z0-9_\[:]",
+        Form::HostHeader => r"^[A-Za-z0-9_.-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?$",
     };
     json!({ "type": "string", "pattern": pattern })
 }

@@ -142,6 +142,9 @@ fn keys_of_schema(schema: &Value, at: &str, found: &mut Vec<String>) {
     {
         keys_of_schema(rest, &format!("{at}.*"), found);
     }
+    for choice in schema["anyOf"].as_array().into_iter().flatten() {
+        keys_of_schema(choice, at, found);
+    }
 }
 
 /// The parser knows a key if a wrong value there is not reported as unknown.

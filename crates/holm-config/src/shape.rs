@@ -7,9 +7,10 @@ use super::errors::{Findings, clean};
 use super::node::Node;
 use holm_core::ProjectName;
 use holm_core::config::{
-    Address, Destination, Name, Pattern, Place, ProtectedPath, Root, Variable, parse_duration,
-    parse_size,
+    Address, Destination, HostHeader, Name, Pattern, Place, ProtectedPath, Root, Variable,
+    parse_duration, parse_size,
 };
+use holm_core::environment::check_name;
 use holm_core::reference::distance;
 use std::fmt::Display;
 use toml::de::DeValue;
@@ -75,6 +76,8 @@ pub enum Form {
     ProjectName,
     Name,
     Variable,
+    /// A variable that `[env]` may set for every program.
+    SharedVariable,
     Duration,
     /// A duration, or `off`.
     DurationOrOff,
@@ -91,6 +94,7 @@ pub enum Form {
     HttpPath,
     Address,
     Destination,
+    HostHeader,
 }
 
 /// The shape of a table: after `one_of`, keys of which exactly one must be present; then one row for
@@ -427,6 +431,10 @@ impl Form {
             Form::ProjectName => why(ProjectName::parse(text)),
             Form::Name => why(Name::parse(text)),
             Form::Variable => why(Variable::parse(text)),
+            Form::SharedVariable => {
+                why(Variable::parse(text))?;
+                why(check_name(text))
+            }
             Form::Duration => why(parse_duration(text)),
             Form::DurationOrOff if text == "off" => Ok(()),
             Form::DurationOrOff => why(parse_duration(text)),
@@ -447,6 +455,7 @@ impl Form {
             },
             Form::Address => why(Address::parse(text)),
             Form::Destination => why(Destination::parse(text)),
+            Form::HostHeader => why(HostHeader::parse(text)),
         }
     }
 }

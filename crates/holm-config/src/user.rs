@@ -8,7 +8,7 @@ use super::node::{Node, read};
 use super::project::{egress, entries, limits};
 use super::shape;
 use super::user_shape::CONFIG_TOML;
-use holm_core::agents::UserAgent;
+use holm_core::agents::{Consent, UserAgent};
 use holm_core::config::{Egress, Limits, Name, Place, Variable, parse_duration};
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
@@ -35,6 +35,10 @@ pub struct UserConfig {
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
     pub default_agent: Option<Name>,
+    /// Commands print what to type next.
+    pub hints: bool,
+    /// A daemon that starts after a reboot starts what was running.
+    pub resume: bool,
 }
 
 /// Reads the settings from the file at `path`.
@@ -110,6 +114,9 @@ impl UserConfig {
         for node in [Some(root), daemon.as_ref()].into_iter().flatten() {
             self.take_times(node);
         }
+        let flag = |table: &str, key: &str| root.get(table)?.get(key)?.flag();
+        self.hints = flag("cli", "hints").unwrap_or(self.hints);
+        self.resume = flag("daemon", "resume").unwrap_or(self.resume);
         let port = daemon
             .and_then(|daemon| daemon.get("port"))
             .and_then(|port| port.integer());
@@ -180,6 +187,14 @@ impl UserConfig {
 fn agent(node: &Node<'_>, home: &Path) -> UserAgent {
     UserAgent {
         command: node.texts("command"),
+        run_args: node.texts("run_args").unwrap_or_default(),
+        session_args: node.texts("session_args").unwrap_or_default(),
+        sign_in: node.get("sign_in").and_then(|node| match node.text() {
+            Some("always") => Some(Consent::Always),
+            Some("never") => Some(Consent::Never),
+            // The shape allows no other word.
+            _ => None,
+        }),
         timeout: node.parsed("timeout", parse_duration),
         env: node.list("env", Variable::parse).unwrap_or_default(),
         files: host_paths(node, "files", home).unwrap_or_default(),

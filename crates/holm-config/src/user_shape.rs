@@ -1,6 +1,6 @@
 //! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
-use super::project_shape::{DURATION, EGRESS, LIMITS, NAME, PORT, VARIABLE};
+use super::project_shape::{DURATION, EGRESS, LIMITS, NAME, PORT, TEXTS, VARIABLE};
 use super::shape::{Form, Key, Shape, table};
 
 const HOST_PATH: Shape = Shape::Text(Form::HostPath);
@@ -19,6 +19,8 @@ const DEFAULT_AGENT: Key = Key::optional(
 pub const CONFIG_TOML: Shape = table! {
     /// The server.
     daemon: optional DAEMON,
+    /// What commands print.
+    cli: optional CLI,
     /// Days after which the daemon deletes entries of the trash.
     trash_days: optional TRASH_DAYS,
     /// Idle workspaces are stopped after this, or `off`.
@@ -50,6 +52,13 @@ const DAEMON: Shape = table! {
     stop_after: optional IDLE,
     /// Idle workspaces without unsaved work go to the trash after this, or `off`.
     remove_after: optional IDLE,
+    /// After a reboot, start the workspaces that were running. Default: true.
+    resume: optional Shape::Flag,
+};
+
+const CLI: Shape = table! {
+    /// Print what to type next, after `next:`. Default: true.
+    hints: optional Shape::Flag,
 };
 
 const PROJECTS: Shape = table! {
@@ -70,6 +79,13 @@ const TOOLCHAINS: Shape = table! {
 const AGENT: Shape = table! {
     /// The program and its arguments.
     command: optional Shape::Command,
+    /// Further arguments of its runs.
+    run_args: optional TEXTS,
+    /// Further arguments of its sessions.
+    session_args: optional TEXTS,
+    /// Whether a known agent's sign-in may be used in workspaces of every project. Default: you are
+    /// asked once for each project.
+    sign_in: optional Shape::Choice(&["always", "never"]),
     /// The time limit of a run.
     timeout: optional DURATION,
     /// Variables of your environment that only this agent's runs and sessions get.

@@ -3,8 +3,11 @@
 //!
 //! An agent gets the user's variables and files only if the user's own settings name them.
 
+pub mod known;
+
 use crate::config::{Agent, Name, Variable};
 use crate::{Code, Fault};
+use known::{KnownAgent, KnownAgents};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,13 +21,24 @@ pub const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 pub struct UserAgent {
     /// `None`: the project's command.
     pub command: Option<Vec<String>>,
+    /// Arguments that runs, or sessions, get besides.
+    pub run_args: Vec<String>,
+    pub session_args: Vec<String>,
+    pub sign_in: Option<Consent>,
     pub timeout: Option<Duration>,
     pub env: Vec<Variable>,
     pub files: Vec<PathBuf>,
 }
 
+/// The user's answer for all projects, in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    Always,
+    Never,
+}
+
 /// All agents that a workspace can call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Agents {
     /// From the `holm.toml` in force.
     pub project: BTreeMap<Name, Agent>,
@@ -32,6 +46,7 @@ pub struct Agents {
     pub approved: BTreeSet<Name>,
     pub user: BTreeMap<Name, UserAgent>,
     pub default: Option<Name>,
+    pub known: &'static KnownAgents,
 }
 
 /// A resolved agent.
@@ -49,72 +64,13 @@ pub struct Called {
     pub files: Vec<PathBuf>,
     /// It would get credentials, if the user had approved the project's command.
     is_withheld: bool,
-    known: Option<&'static ReadyMade>,
+    /// What holm knows about it, if the command is this agent's own program.
+    pub known: Option<&'static KnownAgent>,
+    /// The command is the repository's, and the user did not approve that it gets credentials.
+    pub is_theirs: bool,
+    /// The user's answer for all projects.
+    pub sign_in: Option<Consent>,
 }
-
-/// A built-in agent.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ReadyMade {
-    pub name: &'static str,
-    pub command: &'static [&'static str],
-    pub in_terminal: &'static [&'static str],
-    /// The command that installs it; empty if it is always there.
-    pub install: &'static str,
-    /// Variables and files that the agent's own documentation names for credentials.
-    pub credentials: &'static [&'static str],
-}
-
-/// holm is the boundary, so each agent is told not to ask for permission and not to build its own
-/// sandbox.
-pub const READY_MADE: &[ReadyMade] = &[
-    ReadyMade {
-        name: "claude",
-        command: &["claude", "-p", "--dangerously-skip-permissions"],
-        in_terminal: &["claude", "--dangerously-skip-permissions"],
-        install: "npm install -g @anthropic-ai/claude-code",
-        credentials: &["ANTHROPIC_API_KEY", "~/.claude/.credentials.json"],
-    },
-    ReadyMade {
-        name: "codex",
-        command: &[
-            "codex",
-            "exec",
-            "--dangerously-bypass-approvals-and-sandbox",
-            "-",
-        ],
-        in_terminal: &["codex", "--dangerously-bypass-approvals-and-sandbox"],
-        install: "npm install -g @openai/codex",
-        credentials: &["OPENAI_API_KEY", "~/.codex/auth.json"],
-    },
-    ReadyMade {
-        name: "gemini",
-        command: &["gemini", "--yolo", "--skip-trust"],
-        in_terminal: &["gemini", "--yolo", "--skip-trust"],
-        install: "npm install -g @google/gemini-cli",
-        credentials: &["GEMINI_API_KEY", "~/.gemini/oauth_creds.json"],
-    },
-    ReadyMade {
-        name: "opencode",
-        command: &["opencode", "run"],
-        in_terminal: &["opencode"],
-        install: "npm install -g opencode-ai",
-        credentials: &["ANTHROPIC_API_KEY", "~/.local/share/opencode/auth.json"],
-    },
-    ReadyMade {
-        name: "aider",
-        command: &["aider", "--yes-always", "--message-file", "/dev/stdin"],
-        in_terminal: &["aider", "--yes-always"],
-        install: "pip install aider-chat",
-        credentials: &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
-    },
-    ReadyMade {
-        name: "shell",
-        command: &["sh"],
-        in_terminal: &["bash"],
-        install: "",
-        credentials: &[],
-    },
-];
 
 // === impl Agents ===
 
@@ -125,24 +81,34 @@ impl Agents {
             Some(name) => name,
             None => self.default_name().ok_or_else(|| self.no_default())?,
         };
-        let known = READY_MADE.iter().find(|agent| agent.name == name);
+        let known = self.known.agents.get(name);
         let project = find(&self.project, name);
         let user = find(&self.user, name);
         let own = user.and_then(|agent| agent.command.as_ref());
         let written = own.or(project.map(|agent| &agent.command));
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let (command, in_terminal) = match (written, known) {
-            // A built-in agent has its own command for terminals. For others, the configured
-            // command serves both.
-            (Some(command), Some(known))
-                if command.first().is_some_and(|it| it == known.command[0]) =>
-            {
-                (command.clone(), words(known.in_terminal))
+        let (mut command, mut in_terminal) = match (written, known) {
+            (Some(command), known) => {
+                // The arguments are those of a run. A program alone gets the agent's own ones, as
+                // it does in a terminal.
+                let own = known.filter(|known| known.is_program(command));
+                let with = |arguments: &[String]| {
+                    let program = command.iter().take(1);
+                    program.chain(arguments.iter().skip(1)).cloned().collect()
+                };
+                let in_run = own.filter(|_| command.len() == 1);
+                (
+                    in_run.map_or(command.clone(), |known| with(&known.run)),
+                    own.map_or(command.clone(), |known| with(&known.session)),
+                )
             }
-            (Some(command), _) => (command.clone(), command.clone()),
-            (None, Some(known)) => (words(known.command), words(known.in_terminal)),
+            (None, Some(known)) => (known.run.clone(), known.session.clone()),
             (None, None) => return Err(self.not_found(name)),
         };
+        if let Some(user) = user {
+            command.extend(user.run_args.iter().cloned());
+            in_terminal.extend(user.session_args.iter().cloned());
+        }
+        let known = known.filter(|known| known.is_program(&command));
         let is_theirs = own.is_none() && project.is_some();
         let is_approved = self.approved.iter().any(|key| key.as_str() == name);
         let gives = user.filter(|agent| !agent.env.is_empty() || !agent.files.is_empty());
@@ -158,6 +124,8 @@ impl Agents {
             files: given.map(|agent| agent.files.clone()).unwrap_or_default(),
             is_withheld: gives.is_some() && given.is_none(),
             known,
+            is_theirs: is_theirs && !is_approved,
+            sign_in: user.and_then(|agent| agent.sign_in),
         })
     }
 
@@ -175,7 +143,7 @@ impl Agents {
         let user = self.user.iter();
         let user = user.filter(|(_, agent)| agent.command.is_some());
         let written = self.project.keys().chain(user.map(|(name, _)| name));
-        let known = READY_MADE.iter().map(|agent| agent.name);
+        let known = self.known.agents.keys().map(String::as_str);
         written.map(Name::as_str).chain(known).collect()
     }
 
@@ -215,10 +183,7 @@ impl Called {
     pub fn how_to_add(&self) -> String {
         let (name, program) = (&self.name, self.command.first());
         let program = program.map_or("", String::as_str).escape_debug();
-        let is_known = |known: &&ReadyMade| {
-            known.command.first().copied() == self.command.first().map(String::as_str)
-        };
-        let install = match self.known.filter(is_known).map(|known| known.install) {
+        let install = match self.known.map(|known| known.install.as_str()) {
             None | Some("") => "install it on this machine, or by `setup` in holm.toml".to_owned(),
             Some(install) => format!("`{install}`, on this machine or by `setup` in holm.toml"),
         };
@@ -237,27 +202,52 @@ impl Called {
                  approved that; `holm trust`, then `holm reload`"
             ));
         }
-        let known = self.known.filter(|known| !known.credentials.is_empty())?;
-        let is_given = !self.env.is_empty() || !self.files.is_empty();
-        let (files, env): (Vec<&&str>, Vec<&&str>) = known
-            .credentials
-            .iter()
-            .partition(|word| word.starts_with('~'));
-        let keys = [("env", env), ("files", files)];
-        let keys = keys.iter().filter(|(_, words)| !words.is_empty());
-        let keys: Vec<String> = keys
-            .map(|(key, words)| format!("{key} = {words:?}"))
-            .collect();
-        let (name, keys) = (&self.name, keys.join("` or `"));
-        (!is_given).then(|| {
-            format!("`{name}` is given no credentials; in config.toml, below `[agents.{name}]`: `{keys}`")
-        })
+        None
+    }
+
+    /// Whether the user's own settings name what it gets.
+    pub fn is_configured(&self) -> bool {
+        self.is_withheld || !self.env.is_empty() || !self.files.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::LazyLock;
+
+    /// Two agents of the table.
+    fn known() -> &'static KnownAgents {
+        static KNOWN: LazyLock<KnownAgents> = LazyLock::new(|| {
+            let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+            let agent = |run: &str, session: &str, install: &str| KnownAgent {
+                run: words(run),
+                session: words(session),
+                install: install.to_owned(),
+                ..KnownAgent::default()
+            };
+            let claude = agent("claude -p", "claude --go", "npm install -g claude-code");
+            KnownAgents {
+                services: BTreeMap::new(),
+                agents: [
+                    ("claude".to_owned(), claude),
+                    ("shell".to_owned(), agent("sh", "bash", "")),
+                ]
+                .into(),
+            }
+        });
+        &KNOWN
+    }
+
+    fn none() -> Agents {
+        Agents {
+            project: BTreeMap::new(),
+            approved: BTreeSet::new(),
+            user: BTreeMap::new(),
+            default: None,
+            known: known(),
+        }
+    }
 
     fn name(text: &str) -> Name {
         Name::parse(text).unwrap()
@@ -274,9 +264,9 @@ mod tests {
 
     #[test]
     fn the_users_words_come_before_the_projects_and_these_before_ours() {
-        let mut agents = Agents::default();
+        let mut agents = none();
         let ours = agents.call(Some("claude")).unwrap();
-        assert_eq!(ours.command, READY_MADE[0].command);
+        assert_eq!(ours.command, ["claude", "-p"]);
         assert_ne!(ours.in_terminal, ours.command);
         assert_eq!((ours.timeout, ours.env.len()), (TIMEOUT, 0));
         agents.project = project(&[("claude", &["theirs"])]);
@@ -307,7 +297,7 @@ mod tests {
         };
         agents.user.insert(name("claude"), mine);
         let called = agents.call(Some("claude")).unwrap();
-        assert_eq!(called.in_terminal, READY_MADE[0].in_terminal);
+        assert_eq!(called.in_terminal, ["claude", "--go"]);
         let command = Some(vec!["mine".to_owned()]);
         let mine = UserAgent { command, ..given };
         agents.user.insert(name("claude"), mine);
@@ -320,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_is_called_without_a_name() {
-        let mut agents = Agents::default();
+        let mut agents = none();
         assert_eq!(agents.call(None).unwrap_err().code, Code::AgentNotFound);
         agents.project = project(&[("own", &["x"])]);
         assert_eq!(agents.call(None).unwrap().name, "own");
@@ -337,29 +327,53 @@ mod tests {
             project: project(&[("own", &["x"])]),
             // Credentials without a command are no agent.
             user: [(name("bare"), UserAgent::default())].into(),
-            ..Agents::default()
+            ..none()
         };
         let fault = agents.call(Some("bare")).unwrap_err();
-        assert!(fault.message().contains("claude, codex, gemini"), "{fault}");
+        assert!(fault.message().contains("claude, own, shell"), "{fault}");
         assert!(fault.message().contains("own"), "{fault}");
         assert!(fault.hint.contains("[agents.bare]"), "{}", fault.hint);
         let claude = agents.call(Some("claude")).unwrap();
         let how = claude.how_to_add();
-        assert!(
-            how.contains("npm install -g @anthropic-ai/claude-code"),
-            "{how}"
-        );
+        assert!(how.contains("npm install -g claude-code"), "{how}");
         let own = agents.call(Some("own")).unwrap().how_to_add();
         assert!(!own.contains("npm"), "{own}");
     }
 
     #[test]
-    fn who_is_given_nothing_is_told_how() {
-        let agents = Agents::default();
-        let note = agents.call(Some("codex")).unwrap().without_credentials();
-        let note = note.unwrap();
-        assert!(note.contains("env = [\"OPENAI_API_KEY\"]"), "{note}");
-        let shell = agents.call(Some("shell")).unwrap();
-        assert_eq!(shell.without_credentials(), None);
+    fn runs_and_sessions_have_arguments_of_their_own() {
+        let mut agents = none();
+        let mine = UserAgent {
+            command: Some(vec!["/opt/bin/claude".to_owned()]),
+            run_args: vec!["--max".to_owned()],
+            session_args: vec!["--model".to_owned(), "x".to_owned()],
+            ..UserAgent::default()
+        };
+        agents.user.insert(name("claude"), mine.clone());
+        let called = agents.call(Some("claude")).unwrap();
+        assert_eq!(called.command, ["/opt/bin/claude", "-p", "--max"]);
+        assert_eq!(
+            called.in_terminal,
+            ["/opt/bin/claude", "--go", "--model", "x"]
+        );
+        assert!(called.known.is_some());
+        // Another program under a known name gets nothing of that agent.
+        let other = UserAgent {
+            command: Some(vec!["other".to_owned()]),
+            ..mine
+        };
+        agents.user.insert(name("claude"), other);
+        let called = agents.call(Some("claude")).unwrap();
+        assert_eq!(called.in_terminal, ["other", "--model", "x"]);
+        assert!(called.known.is_none());
+    }
+
+    #[test]
+    fn a_command_of_the_repository_is_marked() {
+        let mut agents = none();
+        agents.project = project(&[("claude", &["claude", "-p", "--theirs"])]);
+        assert!(agents.call(Some("claude")).unwrap().is_theirs);
+        agents.approved.insert(name("claude"));
+        assert!(!agents.call(Some("claude")).unwrap().is_theirs);
     }
 }

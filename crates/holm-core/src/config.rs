@@ -8,7 +8,7 @@ pub mod network;
 pub mod path;
 pub mod value;
 
-pub use network::{Address, Destination, HostPattern, InvalidDestination};
+pub use network::{Address, Destination, HostHeader, HostPattern, InvalidDestination};
 pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
 pub use value::{
     InvalidDuration, InvalidSize, InvalidVariable, Name, Variable, display_size, parse_duration,
@@ -26,7 +26,9 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectConfig {
     pub project: Project,
-    pub ports: BTreeMap<Name, NonZeroU16>,
+    pub ports: BTreeMap<Name, Port>,
+    /// Variables of every program inside, with references resolved.
+    pub env: BTreeMap<Variable, String>,
     pub services: BTreeMap<Name, Service>,
     pub volumes: BTreeMap<Name, Volume>,
     pub shared: BTreeMap<Name, Shared>,
@@ -74,6 +76,14 @@ pub enum DriverName {
     Kubernetes,
 }
 
+/// One of `[ports]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub port: NonZeroU16,
+    /// The `Host` that previews show to the server. `None`: as its service's program needs it.
+    pub host: Option<HostHeader>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// A shell command.
@@ -94,6 +104,12 @@ pub struct Service {
 pub struct Ready {
     pub probe: Probe,
     pub timeout: Duration,
+}
+
+// === impl Ready ===
+
+impl Ready {
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,6 +284,27 @@ words!(OnAssign: "none" => None, "hot" => Hot, "restart" => Restart, "rebuild" =
 words!(Policy: "isolated" => Isolated, "fork" => Fork, "shared" => Shared);
 words!(Inject: "env" => Env, "file" => File, "placeholder" => Placeholder);
 words!(EgressMode: "open" => Open, "allow" => Allow, "none" => None);
+
+// === impl ProjectConfig ===
+
+impl ProjectConfig {
+    /// The port of a service: of its readiness check, or the one with its name.
+    pub fn service_port(&self, name: &Name) -> Option<NonZeroU16> {
+        let service = self.services.get(name)?;
+        let asked = service.ready.as_ref().and_then(|ready| match &ready.probe {
+            Probe::Http { port, .. } | Probe::Tcp { port } => Some(*port),
+            Probe::Log { .. } | Probe::Command { .. } => None,
+        });
+        asked.or_else(|| self.ports.get(name).map(|port| port.port))
+    }
+
+    /// The command of the service that listens on a port.
+    pub fn command_on(&self, port: NonZeroU16) -> Option<&str> {
+        let mut services = self.services.iter();
+        let serving = services.find(|(name, _)| self.service_port(name) == Some(port));
+        serving.map(|(_, service)| service.run.as_str())
+    }
+}
 
 // === impl Receiver ===
 

@@ -8,16 +8,23 @@
 mod command;
 mod compose;
 mod database;
+mod devcontainer;
 mod directory;
+mod dockerfile;
 mod document;
 mod environment;
+mod gather;
 mod go;
+mod join;
+mod needs;
 mod node;
+mod orm;
 mod procfile;
 mod proposal;
 mod python;
 mod ruby;
 mod rust;
+mod sample;
 mod source;
 mod write;
 
@@ -37,6 +44,8 @@ pub struct Found {
     pub contents: BTreeMap<String, Content>,
     /// Files at the root that git ignores, so workspaces do not have them.
     pub ignored: Vec<String>,
+    /// The directory in which the command was typed, without a trailing `/`; empty for the root.
+    pub current: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,16 +61,22 @@ pub enum Content {
 pub enum Form {
     Text,
     Json,
+    /// JSON with comments and trailing commas.
+    CommentedJson,
     Toml,
     Yaml,
 }
 
 /// Compose files, in Compose's order of preference.
-const COMPOSE: [&str; 4] = [
+const COMPOSE: [&str; 8] = [
     "compose.yaml",
     "compose.yml",
     "docker-compose.yaml",
     "docker-compose.yml",
+    "compose.dev.yaml",
+    "compose.dev.yml",
+    "docker-compose.dev.yml",
+    "docker-compose.local.yml",
 ];
 
 /// Further files that Compose reads; the proposal only mentions them.
@@ -76,23 +91,53 @@ const COMPOSE_OVERRIDES: [&str; 4] = [
 const PROCFILES: [&str; 2] = ["Procfile.dev", "Procfile"];
 
 /// Files whose content is read, by their last part.
-const KNOWN: [(&str, Form); 12] = [
+const KNOWN: [(&str, Form); 34] = [
     ("package.json", Form::Json),
     ("pnpm-workspace.yaml", Form::Yaml),
+    ("schema.prisma", Form::Text),
+    ("drizzle.config.ts", Form::Text),
+    ("drizzle.config.js", Form::Text),
+    ("drizzle.config.mjs", Form::Text),
+    ("www", Form::Text),
     ("Cargo.toml", Form::Toml),
     ("pyproject.toml", Form::Toml),
     ("requirements.txt", Form::Text),
+    ("requirements-dev.txt", Form::Text),
+    ("base.txt", Form::Text),
+    ("local.txt", Form::Text),
+    ("dev.txt", Form::Text),
     ("manage.py", Form::Text),
+    ("settings.py", Form::Text),
+    ("base.py", Form::Text),
+    ("local.py", Form::Text),
+    ("dev.py", Form::Text),
+    ("main.py", Form::Text),
+    ("app.py", Form::Text),
+    ("wsgi.py", Form::Text),
     ("Gemfile", Form::Text),
+    ("database.yml", Form::Text),
     ("go.mod", Form::Text),
     ("main.go", Form::Text),
     ("main.rs", Form::Text),
     ("Procfile.dev", Form::Text),
     ("Procfile", Form::Text),
+    ("Dockerfile.dev", Form::Text),
+    ("Dockerfile", Form::Text),
+    ("Containerfile", Form::Text),
+    ("devcontainer.json", Form::CommentedJson),
+    (".devcontainer.json", Form::CommentedJson),
 ];
 
 /// Sources in which a port may be written, by name and ending.
-const SOURCES: [&str; 5] = ["server", "index", "app", "main", "vite.config"];
+const SOURCES: [&str; 7] = [
+    "server",
+    "index",
+    "app",
+    "main",
+    "config",
+    "env",
+    "vite.config",
+];
 const SOURCE_ENDINGS: [&str; 5] = ["js", "mjs", "cjs", "ts", "mts"];
 
 /// Directories without hand-written code of the product.
@@ -119,9 +164,16 @@ const PASSED_OVER: [&str; 16] = [
 const MOST_FILES: usize = 200;
 const MOST_DIRECTORIES: usize = 20;
 
-/// Whether a directory may contain a part of the product.
-pub fn is_looked_into(name: &str) -> bool {
-    !name.starts_with('.') && !PASSED_OVER.contains(&name)
+/// Whether a directory may contain a part of the product. Its path has no trailing `/`.
+pub fn is_looked_into(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    // A website about the product is a program like the others.
+    path == "apps/docs" || (!name.starts_with('.') && !PASSED_OVER.contains(&name))
+}
+
+/// Whether the names in a directory are listed.
+pub fn is_listed(path: &str) -> bool {
+    is_looked_into(path) || path == ".devcontainer"
 }
 
 /// The files of a listing to read, those near the root first.
@@ -137,8 +189,11 @@ pub fn wanted(listing: &BTreeSet<String>) -> Vec<(String, Form)> {
 
 fn form(path: &str) -> Option<Form> {
     let name = path.rsplit('/').next()?;
-    if COMPOSE.contains(&path) {
+    if COMPOSE.contains(&name) && path.matches('/').count() <= 2 {
         return Some(Form::Yaml);
+    }
+    if environment::SAMPLES.contains(&name) {
+        return Some(Form::Text);
     }
     let source = || {
         let (stem, ending) = name.rsplit_once('.')?;
@@ -153,86 +208,61 @@ fn form(path: &str) -> Option<Form> {
 pub fn propose(found: &Found) -> Proposal {
     let root = Directory::root(found);
     let mut proposal = Proposal::default();
-    let mut parts = parts_of(root);
-    let below = root.directories().take(MOST_DIRECTORIES);
-    if parts.is_empty() {
-        parts = below.flat_map(parts_of).collect();
-    } else {
-        proposal.remarks.extend(below.filter_map(named));
-    }
+    let focus = focus(root, &found.current);
+    let mut parts = gather::parts(root, focus, &mut proposal);
     for part in &mut parts {
         proposal.take(part);
     }
-    if let Some(mut procfile) = procfile::read(root) {
+    if let Some(mut procfile) = procfile::read(root).filter(|_| focus.is_none()) {
         let left_aside = parts.iter().flat_map(|part| &part.programs);
         proposal.remarks.extend(left_aside.map(|program| {
             let file = &procfile.sign.file;
             format!("`{}` was left aside: {file} says what runs", program.run)
         }));
         proposal.take(&mut procfile);
-        parts = vec![procfile];
+        join::replace_programs(&mut parts, procfile);
     }
-    let mut programs: Vec<Service> = Vec::new();
-    for mut part in parts {
-        // The first program is the project's own; the others are named after their framework.
-        let is_beside = !programs.is_empty();
-        let own = part.programs.iter_mut();
-        own.filter(|it| is_beside && it.name == "web")
-            .for_each(|it| it.name = part.sign.kind.to_owned());
-        programs.append(&mut part.programs);
-        proposal.suggestions.append(&mut part.suggestions);
-    }
-    add_services(&mut proposal, programs, root);
+    name_after_frameworks(&mut parts);
+    let composed = gather::composed(root, focus);
+    let forwarded = devcontainer::read(root);
+    join::join(&mut proposal, parts, composed, forwarded);
     environment::settings(found, &mut proposal);
     unusable(found, &mut proposal);
+    let mut seen = BTreeSet::new();
+    proposal
+        .remarks
+        .retain(|remark| seen.insert(remark.clone()));
     proposal
 }
 
-/// Every framework found in a directory.
-fn parts_of(directory: Directory<'_>) -> Vec<Part> {
-    let look = [ruby::look, python::look, node::look, go::look, rust::look];
-    look.iter().filter_map(|look| look(directory)).collect()
+/// The directory in which the command was typed, or the nearest one above with a project of its own.
+fn focus<'a>(root: Directory<'a>, current: &str) -> Option<Directory<'a>> {
+    let mut at = current;
+    while !at.is_empty() {
+        let directory = root.below(at);
+        if let Some(directory) = directory.filter(|it| gather::is_project(*it)) {
+            return Some(directory);
+        }
+        at = at.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    None
 }
 
-/// A remark about a directory with its own project next to one in the root.
-fn named(directory: Directory<'_>) -> Option<String> {
-    let kinds: Vec<&str> = parts_of(directory)
-        .iter()
-        .map(|part| part.sign.kind)
-        .collect();
-    let at = directory.path("");
-    let text = format!(
-        "{at} looks like a project of its own ({})",
-        kinds.join(", ")
-    );
-    let is_member = node::is_member(directory) || rust::is_member(directory);
-    (!kinds.is_empty() && !is_member).then_some(text)
-}
-
-/// Adds the services; databases of a compose file come first, because others wait for them.
-fn add_services(proposal: &mut Proposal, mut programs: Vec<Service>, root: Directory<'_>) {
-    let mut files = COMPOSE.iter();
-    let composed = files.find_map(|name| Some(compose::read(name, root.document(name)?)));
-    let mut rest = Vec::new();
-    if let Some(mut composed) = composed {
-        proposal.take(&mut composed.part);
-        for database in composed.part.programs {
-            proposal.add_database(database);
+/// The first program is the project's own; others of the same directory are named after their framework.
+fn name_after_frameworks(parts: &mut [Part]) {
+    let mut has_web = false;
+    for part in parts {
+        let kind = part.sign.kind;
+        let own = part
+            .programs
+            .iter_mut()
+            .filter(|it| it.name == "web" && it.at.is_empty());
+        let mut own: Vec<_> = own.collect();
+        if has_web {
+            own.iter_mut().for_each(|it| it.name = kind.to_owned());
         }
-        // Only when it is certain which of our services the built one is.
-        if let ([program], [depends_on]) = (&mut programs[..], &composed.built_depends_on[..])
-            && !depends_on.is_empty()
-        {
-            program.depends_on.extend(depends_on.iter().cloned());
-            program.reason += &format!("; {} says what it waits for", composed.part.sign.file);
-        }
-        rest = composed.part.suggestions;
+        has_web = has_web || !own.is_empty();
     }
-    for program in programs {
-        proposal.add_program(program);
-    }
-    proposal.suggestions.append(&mut rest);
-    proposal.settle();
 }
 
 /// Names files that could not be used or are not read.

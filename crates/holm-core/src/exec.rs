@@ -25,6 +25,9 @@ pub struct ExecRequest {
     pub key: Option<String>,
     #[serde(default)]
     pub masking: Masking,
+    /// Whether the program gets the variables of `[env]`. Programs that holm runs for itself do not.
+    #[serde(default)]
+    pub with_env: bool,
 }
 
 /// What becomes of the workspace's secrets in the output of a command.

@@ -24,6 +24,8 @@ pub enum Kind {
     Forbidden,
     /// The content type is not accepted.
     Unsupported,
+    /// The route exists, with other methods.
+    Method,
     /// Another server failed.
     Upstream,
 }
@@ -119,6 +121,7 @@ codes! {
     NotFound, "not_found", NotFound, "the API has no such route";
     Unauthorized, "unauthorized", Unauthorized, "the request has no token that is valid here";
     Forbidden, "forbidden", Forbidden, "the caller is known and has no right to do this";
+    MethodNotAllowed, "method_not_allowed", Method, "the API has this route, but not with this method";
     UnsupportedType, "unsupported_type", Unsupported, "the request body has a content type that the route does not accept";
     Ambiguous, "ambiguous", Refused, "the name matches more than one workspace";
     LabelTaken, "label_taken", Refused, "another live workspace of the project has this label";
@@ -131,6 +134,7 @@ codes! {
     DoesNotApply, "does_not_apply", Refused, "the change does not fit your checkout";
     NeedsYes, "needs_yes", Refused, "the change contains files that tools execute by themselves, and it was not confirmed";
     NotTrusted, "not_trusted", Refused, "holm.toml or the repository's git settings request access to the host that was not approved";
+    SignInNotApproved, "sign_in_not_approved", Refused, "an agent's sign-in may not be used in workspaces of this project yet";
     Policy, "policy", Refused, "the machine's policy (/etc/holm/policy.toml) does not allow it";
     InvalidPolicy, "invalid_policy", Refused, "the machine's policy cannot be read, so nothing is started";
     SecretsLocked, "secrets_locked", Refused, "the key of the stored secrets needs a passphrase that was not entered, or is in a locked keyring";
@@ -182,7 +186,7 @@ impl Kind {
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::Failed | Kind::Upstream => 1,
-            Kind::Usage | Kind::Unsupported => 2,
+            Kind::Usage | Kind::Unsupported | Kind::Method => 2,
             Kind::NotFound => 3,
             Kind::Refused | Kind::Unauthorized | Kind::Forbidden => 4,
             Kind::Unreachable => 5,
@@ -199,6 +203,7 @@ impl Kind {
             Kind::Unauthorized => 401,
             Kind::Forbidden => 403,
             Kind::Unsupported => 415,
+            Kind::Method => 405,
             Kind::Upstream => 502,
         }
     }

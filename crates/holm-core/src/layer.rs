@@ -102,6 +102,19 @@ const BUILD_OUTPUT: [&str; 34] = [
     "zig-cache",
 ];
 
+/// Download caches below home that package managers fill while they install. What was installed does not need
+/// them, so layers leave them out; `[caches]` shares them. (Go and cargo read theirs when they build.)
+pub const DOWNLOAD_CACHES: [&str; 8] = [
+    ".npm/_cacache",
+    ".npm/_logs",
+    ".cache/pip",
+    ".cache/uv",
+    ".cache/yarn",
+    ".cache/pypoetry/cache",
+    ".local/share/pnpm/store",
+    ".bun/install/cache",
+];
+
 /// Prefixes of the keys of layers that do not come from `setup`.
 const WARM: &str = "warm-";
 const CACHE: &str = "cache-";
@@ -177,6 +190,47 @@ pub struct FileDate {
 pub struct Layer {
     /// Paths that the set-up made and that git does not ignore; they are not in the layer.
     pub left_out: Vec<String>,
+    /// Lock files of a checkout whose packages are all in the layer.
+    pub installed: Vec<InstalledLock>,
+}
+
+/// A lock file, and the content of it that a package manager installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InstalledLock {
+    pub path: String,
+    /// The object id of the content.
+    pub object: String,
+}
+
+/// Commands that only install what a lock file of the root names.
+const INSTALLERS: [(&str, &str); 7] = [
+    ("npm ci", "package-lock.json"),
+    ("npm install", "package-lock.json"),
+    ("npm i", "package-lock.json"),
+    ("pnpm install", "pnpm-lock.yaml"),
+    ("pnpm i", "pnpm-lock.yaml"),
+    ("pnpm install --frozen-lockfile", "pnpm-lock.yaml"),
+    ("pnpm i --frozen-lockfile", "pnpm-lock.yaml"),
+];
+
+/// Whether a layer of a checkout's build output already is what the set-up would make: every command only
+/// installs a lock file, and the checkout had installed exactly that content. (`npm ci` would delete the
+/// packages and install them again.)
+pub fn is_set_up(ingredients: &Ingredients, installed: &[InstalledLock]) -> bool {
+    let is_done = |command: &String| {
+        let mut known = INSTALLERS.iter();
+        let lock = known
+            .find(|(known, _)| *known == command.trim())
+            .map(|(_, lock)| *lock);
+        let mut installed = installed.iter();
+        installed.any(|it| {
+            let has_content =
+                |(path, object): &(String, String)| *path == it.path && *object == it.object;
+            Some(it.path.as_str()) == lock && ingredients.inputs.iter().any(has_content)
+        })
+    };
+    !ingredients.commands.is_empty() && ingredients.commands.iter().all(is_done)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -281,6 +335,72 @@ pub fn canonical(ingredients: &Ingredients) -> Vec<u8> {
     text
 }
 
+/// Adds the variables of `[env]`, which `setup` and seeds see. No path begins with NUL.
+pub fn with_env(
+    mut inputs: Vec<(String, String)>,
+    env: &[(String, String)],
+) -> Vec<(String, String)> {
+    let env = env.iter();
+    inputs.extend(env.map(|(name, value)| (format!("\0{name}"), value.clone())));
+    inputs
+}
+
+/// Why a set-up runs although an earlier one exists: the first part that differs, as one line. `None`: nothing
+/// that the user changed.
+pub fn why_again(before: &Ingredients, now: &Ingredients) -> Option<String> {
+    let object = |inputs: &[(String, String)], path: &str| {
+        let found = inputs.iter().find(|(it, _)| it == path);
+        found.map(|(_, object)| object.clone())
+    };
+    let paths = now
+        .inputs
+        .iter()
+        .chain(&before.inputs)
+        .map(|(path, _)| path);
+    let mut changed: Vec<&str> = Vec::new();
+    for path in paths {
+        let is_other = object(&before.inputs, path) != object(&now.inputs, path);
+        if is_other && !changed.contains(&path.as_str()) {
+            changed.push(path);
+        }
+    }
+    // A lock file says more than the manifest beside it.
+    let is_lock = |path: &&&str| path.contains("lock") || path.ends_with(".sum");
+    let first = changed.iter().find(is_lock).or(changed.first());
+    if let Some(first) = first {
+        let others = match changed.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let first = match first.strip_prefix('\0') {
+            Some(variable) => format!("{variable} of `[env]`"),
+            None => (*first).to_owned(),
+        };
+        return Some(format!("{first}{others} changed"));
+    }
+    let parts = [
+        (
+            "`setup` of holm.toml changed",
+            before.commands != now.commands,
+        ),
+        (
+            "the code is at another path inside",
+            before.root != now.root,
+        ),
+        ("the home directory is another", before.home != now.home),
+        (
+            "another toolchain is visible inside",
+            before.toolchains != now.toolchains,
+        ),
+        (
+            "the build output of the checkout is another",
+            before.warm != now.warm,
+        ),
+    ];
+    let found = parts.iter().find(|(_, is_other)| *is_other);
+    found.map(|(text, _)| (*text).to_owned())
+}
+
 /// The inputs of a seed: only files that the patterns name.
 pub fn seed_inputs(
     committed: impl IntoIterator<Item = (String, String)>,
@@ -383,164 +503,5 @@ impl Shared for LayerKey {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn patterns(texts: &[&str]) -> Vec<Pattern> {
-        let parse = |text: &&str| Pattern::parse(text).unwrap();
-        texts.iter().map(parse).collect()
-    }
-
-    #[test]
-    fn known_names_are_sorted_for_the_search() {
-        assert!(INPUT_NAMES.is_sorted() && BUILD_OUTPUT.is_sorted());
-        assert!(is_build_output("apps/web/node_modules") && !is_build_output("secrets"));
-    }
-
-    #[test]
-    fn what_is_an_input() {
-        let check = |path: &str, written: Option<&[&str]>, expect: bool| {
-            let written = written.map(patterns);
-            assert_eq!(is_input(path, written.as_deref()), expect, "{path}");
-        };
-        check("package-lock.json", None, true);
-        check("apps/web/package.json", None, true);
-        check("src/package.json.ts", None, false);
-        check(".gitignore", None, true);
-        check("package.json", Some(&["deps/**"]), false);
-        check("deps/a/b", Some(&["deps/**"]), true);
-        check("apps/.gitignore", Some(&["deps/**"]), true);
-    }
-
-    #[test]
-    fn an_uncommitted_state_changes_inputs() {
-        let pair = |path: &str, object: &str| (path.to_owned(), object.to_owned());
-        let committed = [pair("go.mod", "1"), pair("go.sum", "2"), pair("a.go", "3")];
-        let changed = [
-            ("go.mod".to_owned(), Some("9".to_owned())),
-            ("go.sum".to_owned(), None),
-            ("b.go".to_owned(), Some("8".to_owned())),
-            ("x/go.mod".to_owned(), Some("7".to_owned())),
-        ];
-        assert_eq!(
-            inputs(committed, &changed, None),
-            [pair("go.mod", "9"), pair("x/go.mod", "7")]
-        );
-    }
-
-    #[test]
-    fn every_part_changes_the_text() {
-        let plain = Ingredients {
-            commands: vec!["npm ci".to_owned()],
-            root: "/r".to_owned(),
-            home: "/h".to_owned(),
-            toolchains: vec!["/t".to_owned()],
-            warm: None,
-            inputs: vec![("a".to_owned(), "1".to_owned())],
-            only: None,
-        };
-        let mut others = vec![plain.clone(); 8];
-        others[1].commands = vec!["npm".to_owned(), " ci".to_owned()];
-        others[2].root = "/q".to_owned();
-        others[3].home = "/q".to_owned();
-        others[4].toolchains.clear();
-        others[5].warm = Some("w".to_owned());
-        others[6].inputs[0].1 = "2".to_owned();
-        others[7].only = Some("c".to_owned());
-        let texts: HashSet<_> = others.iter().map(canonical).collect();
-        assert_eq!(texts.len(), others.len());
-        let mut turned = plain.clone();
-        turned.toolchains = vec!["/b".to_owned(), "/a".to_owned()];
-        let mut sorted = plain;
-        sorted.toolchains = vec!["/a".to_owned(), "/b".to_owned()];
-        assert_eq!(canonical(&turned), canonical(&sorted));
-    }
-
-    #[test]
-    fn who_may_use_what_a_commit_makes() {
-        let check =
-            |commit: Option<&str>, tree: Option<&str>, is_contained, expect: Option<&str>| {
-                let maker = Maker {
-                    commit,
-                    tree,
-                    is_contained,
-                };
-                assert_eq!(only(maker).as_deref(), expect, "{maker:?}");
-            };
-        check(Some("c"), None, true, None);
-        check(Some("c"), None, false, Some("c"));
-        check(None, None, false, None);
-        // An uncommitted state is never shared, whatever its commit is.
-        check(Some("c"), Some("t"), true, Some("c t"));
-        check(Some("c"), Some("t"), false, Some("c t"));
-        check(None, Some("t"), true, Some("none t"));
-        assert_eq!(choose(None, false), Choice::Shared);
-        assert_eq!(choose(None, true), Choice::Shared);
-        assert_eq!(choose(Some("c"), true), Choice::Borrowed);
-        assert_eq!(choose(Some("c"), false), Choice::Own);
-    }
-
-    #[test]
-    fn the_newest_and_the_warm_one_stay() {
-        let key = |project: &str, key: &str| LayerKey {
-            project: project.to_owned(),
-            key: key.to_owned(),
-        };
-        let at = Duration::from_secs;
-        let built = [
-            (LayerKey::warm("a"), at(1)),
-            (key("a", "1"), at(2)),
-            (key("a", "2"), at(3)),
-            (key("a", "3"), at(4)),
-            (key("b", "1"), at(1)),
-            (key("a", "cache-npm-1"), at(1)),
-            (key("a", "cache-npm-2"), at(2)),
-            (key("a", "cache-pip-1"), at(1)),
-        ];
-        let used = HashSet::from([key("a", "1")]);
-        assert_eq!(
-            unused_layers(&built, &used, Extent::Expired),
-            [key("a", "2"), key("a", "cache-npm-1")]
-        );
-        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 7);
-    }
-
-    #[test]
-    fn a_seed_is_known_by_its_commands_its_place_and_its_inputs_alone() {
-        let seed = SeedIngredients {
-            commands: vec!["initdb".into(), "./seed.sh".into()],
-            path: "/data/pg".into(),
-            root: "/src".into(),
-            inputs: vec![("migrations/1".into(), "a".into())],
-            only: None,
-        };
-        let same = canonical_seed(&seed);
-        let mut others = vec![seed.clone(); 5];
-        others[4].only = Some("c".into());
-        others[0].commands = vec!["initdb./seed.sh".into()];
-        others[1].path = "/data/p".into();
-        others[2].inputs[0].1 = "b".into();
-        others[3].inputs.clear();
-        assert!(others.iter().all(|other| canonical_seed(other) != same));
-        assert_eq!(canonical_seed(&seed.clone()), same);
-        let committed = ["migrations/1", "other", ".gitignore"];
-        let committed = committed.map(|path| (path.to_owned(), "a".to_owned()));
-        let found = seed_inputs(committed, &[], &patterns(&["migrations/**"]));
-        assert_eq!(found, seed.inputs);
-    }
-
-    #[test]
-    fn the_newest_of_each_volume_stays() {
-        let name = |text: &str| Name::parse(text).unwrap();
-        let key = |volume: &str, digest: &str| LayerKey::volume("p", &name(volume), digest);
-        let built = [
-            (key("pg", "a1"), Duration::from_secs(1)),
-            (key("pg", "b2"), Duration::from_secs(2)),
-            (key("redis", "c3"), Duration::from_secs(1)),
-        ];
-        let unused = unused_layers(&built, &HashSet::new(), Extent::Expired);
-        assert_eq!(unused, [key("pg", "a1")]);
-        let used = HashSet::from([key("pg", "a1")]);
-        assert_eq!(unused_layers(&built, &used, Extent::All).len(), 2);
-    }
-}
+#[path = "layer_tests.rs"]
+mod tests;

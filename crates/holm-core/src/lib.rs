@@ -23,6 +23,7 @@ macro_rules! checked_text {
 }
 use checked_text;
 
+pub mod address;
 pub mod admission;
 pub mod agents;
 pub mod clock;
@@ -34,12 +35,14 @@ pub mod database;
 pub mod detect;
 pub mod disk;
 pub mod egress;
+pub mod environment;
 pub mod exec;
 pub mod fault;
 pub mod files;
 pub mod fitness;
 pub mod git_settings;
 pub mod head;
+pub mod hint;
 pub mod id;
 pub mod idle;
 pub mod isolation;

@@ -16,6 +16,8 @@ pub struct Usage {
     pub total: Load,
     /// By name; only of those that have processes.
     pub services: BTreeMap<String, Load>,
+    /// The time since its processes were started.
+    pub age: Duration,
 }
 
 /// Time of processors since the beginning, bytes of memory, and a count.

@@ -86,6 +86,17 @@ pub fn token(value: &str, mut noise: impl FnMut() -> u8) -> Result<String, Unfit
     }
 }
 
+/// Where the signature of a JSON web token begins; `None`: the text is none.
+pub fn signature(text: &str) -> Option<usize> {
+    let parts: Vec<&str> = text.split('.').collect();
+    let is_part = |part: &&str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        !part.is_empty() && part.bytes().all(is_letter)
+    };
+    let is_one = parts.len() == 3 && text.starts_with("eyJ") && parts.iter().all(is_part);
+    is_one.then(|| text.len() - parts[2].len())
+}
+
 fn prefix(value: &str) -> &'static str {
     let known = PREFIXES.iter().filter(|prefix| value.starts_with(**prefix));
     known

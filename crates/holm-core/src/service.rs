@@ -5,6 +5,7 @@
 //! loop.
 
 mod build;
+mod ended;
 pub mod graph;
 pub mod status;
 mod words;
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 pub use words::exit_in_words;
 use words::in_words;
+pub use words::names_missing_program;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
@@ -67,6 +69,11 @@ pub enum Event {
         cause: String,
     },
     Probed,
+    /// Nothing listens any more on the port that made it ready: a file watcher survives the crash
+    /// of the program that it restarts.
+    Silent {
+        port: u16,
+    },
     Exited {
         code: u8,
         cause: Option<String>,
@@ -101,12 +108,6 @@ pub enum Order {
 
 /// A service that exits sooner never really ran: a missing command, a wrong option.
 const SETTLED_AFTER: Duration = Duration::from_millis(200);
-/// After a run of this length, earlier failures are forgotten.
-const STABLE_AFTER: Duration = Duration::from_secs(60);
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// This many exits within [`STABLE_AFTER`] are a crash loop.
-const LOOP: usize = 5;
 /// After SIGKILL; a process that is still there hangs in the kernel.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 
@@ -277,6 +278,18 @@ impl Life {
         self.phase == Phase::Waiting && !self.is_build_due()
     }
 
+    pub fn is_ready(&self) -> bool {
+        self.state() == State::Ready
+    }
+
+    /// Whether it was ready in this run, and is not any more.
+    pub fn is_lost(&self) -> bool {
+        let is_ready = |progress: Progress| progress == Progress::Ready;
+        let is_running =
+            matches!(self.phase, Phase::Running { progress, .. } if !is_ready(progress));
+        is_running && self.was_ready
+    }
+
     /// Stopped on purpose.
     pub fn is_down(&self) -> bool {
         self.phase == Phase::Down
@@ -358,6 +371,7 @@ impl Life {
                     self.reason = None;
                 }
             }
+            Event::Silent { port } => self.fell_silent(port, now),
             Event::Exited { code, cause } => self.exited(code, cause, now),
             Event::Gone => {
                 if let Phase::Ending(ending) = &mut self.phase {
@@ -399,8 +413,11 @@ impl Life {
                     }
                     Progress::Probing { until } if until <= now => {
                         *progress = Progress::Late;
-                        let limit = self.rules.readiness.limit();
-                        self.reason = Some(format!("not ready within {}", in_words(limit)));
+                        let limit = in_words(self.rules.readiness.limit());
+                        self.reason = Some(match &self.reason {
+                            None => format!("not ready within {limit}"),
+                            Some(reason) => format!("{reason} for {limit}"),
+                        });
                     }
                     _ => {}
                 }
@@ -475,6 +492,21 @@ impl Life {
         }
     }
 
+    /// It has as long to recover as it had to become ready.
+    fn fell_silent(&mut self, port: u16, now: Duration) {
+        let Readiness::Probed { within } = self.rules.readiness else {
+            return;
+        };
+        if let Phase::Running { progress, .. } = &mut self.phase
+            && *progress == Progress::Ready
+        {
+            *progress = Progress::Probing {
+                until: now + within,
+            };
+            self.reason = Some(format!("nothing listens on port {port}"));
+        }
+    }
+
     fn exited(&mut self, code: u8, cause: Option<String>, now: Duration) {
         match &mut self.phase {
             Phase::Running { since, .. } => {
@@ -489,53 +521,6 @@ impl Life {
             }
             _ => {}
         }
-    }
-
-    /// The run ended by itself.
-    fn ended(&mut self, code: u8, cause: Option<String>, ran: Duration, now: Duration) {
-        self.pid = None;
-        self.exit = Some(code);
-        if ran >= STABLE_AFTER {
-            self.forgive();
-        }
-        self.ends.push_back(now);
-        while let Some(first) = self.ends.front()
-            && now.saturating_sub(*first) > STABLE_AFTER
-        {
-            self.ends.pop_front();
-        }
-        let how = match cause {
-            Some(cause) => format!("{}: {cause}", exit_in_words(code)),
-            None => exit_in_words(code),
-        };
-        let again = match self.rules.restart {
-            Restart::No => false,
-            Restart::OnFailure => code != 0,
-            Restart::Always => true,
-        };
-        if !again {
-            self.phase = Phase::Exited;
-            let is_early = !self.was_ready && self.rules.readiness != Readiness::Running;
-            self.reason = Some(if is_early && code == 0 {
-                format!("{how} before it was ready; does it run in the background?")
-            } else {
-                how
-            });
-            return;
-        }
-        if self.ends.len() >= LOOP {
-            let first = self.ends.front().copied().unwrap_or(now);
-            let seconds = now.saturating_sub(first).as_secs();
-            let times = self.ends.len();
-            self.phase = Phase::Failed;
-            self.reason = Some(format!("crash loop: {how}, {times} times in {seconds} s"));
-            return;
-        }
-        let pause = SHORTEST_PAUSE * 2u32.saturating_pow(self.streak.min(8));
-        let pause = pause.min(LONGEST_PAUSE);
-        self.streak += 1;
-        self.phase = Phase::Backoff { until: now + pause };
-        self.reason = Some(format!("{how}; starts again after {}", in_words(pause)));
     }
 
     fn end(&mut self, then: Then) {

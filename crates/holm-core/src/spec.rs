@@ -36,6 +36,10 @@ pub struct WorkspaceSpec {
     /// Programs inside may create user namespaces.
     pub nested: bool,
     pub environment: Environment,
+    /// `[env]`: variables of every program inside that holm does not run for itself. Those of services
+    /// are in [`Service::env`].
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
     /// Host directories that are visible read-only at the same path (`[toolchains] paths`).
     pub toolchains: Vec<PathBuf>,
     /// Files of the user's home to copy at creation (`[home] copy`), absolute.
@@ -373,6 +377,16 @@ pub struct Network {
 pub struct DeclaredPort {
     pub name: String,
     pub port: u16,
+    /// Of its address; workspaces of earlier releases do not say it.
+    #[serde(default = "http")]
+    pub scheme: String,
+    /// The `Host` that previews show to the server, if not their own.
+    #[serde(default)]
+    pub host: Option<String>,
+}
+
+fn http() -> String {
+    crate::address::HTTP.to_owned()
 }
 
 /// The egress policy.
@@ -422,6 +436,7 @@ pub struct Service {
     pub on_assign: OnAssign,
     pub build: Option<String>,
     pub rebuild_when: Vec<String>,
+    /// Its own variables and those of `[env]` that it does not set itself.
     pub env: Vec<(String, String)>,
     /// The port it listens on, if configured.
     pub port: Option<u16>,
@@ -472,7 +487,13 @@ impl WorkspaceSpec {
     /// The layers below its tree and its home, top first.
     pub fn tree_layers(&self) -> impl Iterator<Item = LayerKey> {
         let setup = self.layers.setup.as_ref().map(|setup| &setup.key);
-        let keys = setup.into_iter().chain(&self.layers.warm);
+        // The checkout's build output may be the setup layer itself.
+        let warm = self
+            .layers
+            .warm
+            .as_ref()
+            .filter(|warm| Some(*warm) != setup);
+        let keys = setup.into_iter().chain(warm);
         keys.map(|key| self.layer(key))
     }
 

@@ -1,7 +1,7 @@
 //! Tokens and the audit record in the store, for the server's gate.
 
 use crate::engine::Engine;
-use crate::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, TokenRecord};
+use crate::store::{AuditEntry, AuditFilter, AuditNote, AuditRecord, TokenRecord};
 use holm_core::{Fault, TokenId};
 use jiff::Timestamp;
 
@@ -33,9 +33,10 @@ impl Engine {
         store.call(move |store| store.add_audit(&entry)).await
     }
 
-    pub async fn end_audit(&self, outcome: AuditOutcome) -> Result<(), Fault> {
+    /// Adds entries and outcomes in order, in one transaction.
+    pub async fn note_audit(&self, notes: Vec<AuditNote>) -> Result<(), Fault> {
         let store = &self.inner.store;
-        store.call(move |store| store.end_audit(&outcome)).await
+        store.call(move |store| store.note_audit(&notes)).await
     }
 
     pub async fn audit(&self, filter: AuditFilter, most: usize) -> Result<Vec<AuditRecord>, Fault> {

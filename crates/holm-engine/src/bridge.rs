@@ -1,7 +1,9 @@
 //! The only place where the asynchronous engine calls the blocking store.
 //!
 //! A call runs on tokio's blocking pool. It runs to its end even when the caller is dropped, so a
-//! disconnected client never interrupts a transaction.
+//! disconnected client never interrupts a transaction. A read of one record runs on the caller's
+//! thread: it takes some microseconds, readers do not wait for writers, and the way to another
+//! thread and back would cost more.
 
 use crate::store::{Store, StoreError};
 use holm_core::{Code, Fault};
@@ -23,6 +25,14 @@ impl Bridge {
         F: FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     {
         self.ask(operation).await?.map_err(Fault::from)
+    }
+
+    /// Reads one record on this thread.
+    pub(crate) fn read<T>(
+        &self,
+        operation: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, Fault> {
+        operation(&*self.0).map_err(Fault::from)
     }
 
     /// As [`call`](Self::call), for callers that handle the store's own error.

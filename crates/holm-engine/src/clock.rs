@@ -11,7 +11,7 @@
 use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
 use holm_core::clock::{Judgement, Reading, Seen, believe, judge};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, Unit};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -216,4 +216,10 @@ fn timestamp(since_epoch: Duration) -> Timestamp {
 /// A time as the decisions of `holm-core` use it.
 pub(crate) fn since_epoch(at: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(at.as_millisecond()).unwrap_or(0))
+}
+
+/// The time in milliseconds, so that stored and shown times are equal.
+pub(crate) fn now() -> Timestamp {
+    let now = wall();
+    now.round(Unit::Millisecond).unwrap_or(now)
 }

@@ -46,6 +46,7 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
             lang: None,
             tz: None,
         },
+        env: Vec::new(),
         toolchains: Vec::new(),
         home_copies: Vec::new(),
         limits: Limits::default(),

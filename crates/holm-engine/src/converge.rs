@@ -1,11 +1,12 @@
 //! Observe, plan, journal, apply, observe again: the one path of create, start, stop, restart,
 //! remove and recovery. The caller holds the workspace's lock.
 
+use crate::clock::now;
 use crate::driver::{Journaled, Observation, Progress};
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
-use crate::store::{Outcome, WorkspaceRecord};
+use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::view::View;
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use holm_core::spec::WorkspaceSpec;
@@ -45,6 +46,27 @@ impl Engine {
     /// Ends the processes and starts them again.
     pub async fn restart(&self, id: &WorkspaceId) -> Result<View, Fault> {
         self.change_state(id, Desired::Running, Goal::Renew).await
+    }
+
+    /// Starts a workspace that should run and has no processes; returns whether it did. It does not count
+    /// as use.
+    pub async fn revive(&self, id: &WorkspaceId) -> Result<bool, Fault> {
+        let (inner, id) = (Arc::clone(&self.inner), id.clone());
+        detached(async move {
+            let _turn = inner.workspaces.lock(&id).await;
+            let record = inner.live(&id).await?;
+            let observation = inner.observe(&record.spec).await?;
+            // A keeper that only stands still may go on by itself.
+            let is_down = observation.observed.keeper == Keeper::Absent;
+            let has_hit_limit = observation.reason == Some(Ended::DiskLimit);
+            if record.desired != Desired::Running || !is_down || has_hit_limit {
+                return Ok(false);
+            }
+            let goal = Goal::Reach(Desired::Running);
+            inner.reach(record, Desired::Running, goal).await?;
+            Ok(true)
+        })
+        .await
     }
 
     async fn change_state(
@@ -93,6 +115,9 @@ impl Inner {
             record.desired = desired;
         }
         let observation = self.converge(&record, goal, &Progress::default()).await?;
+        if observation.observed.keeper == Keeper::Running {
+            self.settled.note(&record.id);
+        }
         self.seen(record, observation).await
     }
 
@@ -116,11 +141,14 @@ impl Inner {
             }
             return Ok(observation);
         }
-        self.act(record, &actions, progress).await?;
+        let reported = self.act(record, &actions, progress).await?;
         if actions.contains(&Action::Launch) {
             self.go_on_moving(record, Processes::Fresh, progress).await;
         }
-        let mut observation = self.observe(&record.spec).await?;
+        let mut observation = match reported.filter(|_| record.spec.moving.is_none()) {
+            Some(reported) => reported,
+            None => self.observe(&record.spec).await?,
+        };
         if actions.contains(&Action::TakeBack) {
             // Files from the trash may be of an earlier generation.
             let actions = steps(record, goal, observation.observed)?;
@@ -137,47 +165,67 @@ impl Inner {
         }
     }
 
-    /// Journals the actions, then applies them in order until one fails.
+    /// Journals the actions, then applies them in order until one fails. Their entries end together,
+    /// after the last one: until then recovery would look at the workspace anyway, and every action
+    /// may be repeated. The entries of a workspace that is being created end when it is
+    /// acknowledged; without that it is undone. Returns what the last action reported.
     pub(crate) async fn act(
         &self,
         record: &WorkspaceRecord,
         actions: &[Action],
         progress: &Progress,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<Observation>, Fault> {
+        self.settled.forget(&record.id);
         let mut spec = under_its_label(record);
         if actions.contains(&Action::Launch) {
             // Before any process is ended: a workspace that may not start keeps running.
             let narrowed = self.within_bounds(record, &spec).await?;
             spec = narrowed.unwrap_or(spec);
         }
+        if actions.contains(&Action::Halt) {
+            self.reports.forget(&record.id);
+        }
         let (id, planned) = (record.id.clone(), actions.to_vec());
         let entries = self.store.call(move |store| store.journal(&id, &planned));
-        for (entry, action) in entries.await?.into_iter().zip(actions) {
+        let entries = entries.await?;
+        let mut reported = None;
+        for (place, action) in actions.iter().enumerate() {
             let journaled = Journaled {
                 action: *action,
                 spec: Arc::clone(&spec),
             };
             let done = self.apply_between_moments(journaled, progress).await;
-            let outcome = match &done {
-                Ok(()) => Outcome::Done,
-                Err(fault) => Outcome::Failed(fault.to_string()),
-            };
-            let ended = self
-                .store
-                .call(move |store| store.end_entry(entry, &outcome));
-            let ended = ended.await;
-            if let Err(fault) = done {
-                let id = record.id.clone();
-                let dropped = self.store.call(move |store| store.drop_open_entries(&id));
-                if let Err(error) = dropped.await {
-                    tracing::warn!(id = %record.id, %error, "the journal keeps open entries");
+            self.reports.mark(&record.id);
+            match done {
+                Ok(observation) => reported = observation,
+                Err(fault) => {
+                    self.end_failed(&record.id, &entries, place, &fault).await;
+                    return Err(fault);
                 }
-                return Err(fault);
             }
-            ended?;
             self.notify(record, *action);
         }
-        Ok(())
+        if record.birth == Birth::Acknowledged {
+            let ended = self.store.call(move |store| store.end_entries(&entries));
+            ended.await?;
+        }
+        Ok(reported)
+    }
+
+    /// Ends the entries of actions of which the one at `place` failed.
+    async fn end_failed(&self, id: &WorkspaceId, entries: &[EntryId], place: usize, fault: &Fault) {
+        let (key, why) = (id.clone(), fault.to_string());
+        let (done, failed) = (entries[..place].to_vec(), entries.get(place).copied());
+        let ended = self.store.call(move |store| {
+            store.end_entries(&done)?;
+            if let Some(entry) = failed {
+                store.end_entry(entry, &Outcome::Failed(why))?;
+            }
+            store.drop_open_entries(&key)
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(%id, %error, "the journal keeps open entries");
+        }
     }
 
     /// The spec to start, narrowed by the current policy. It is stored first, so that the store
@@ -218,14 +266,19 @@ impl Inner {
         &self,
         journaled: Journaled,
         progress: &Progress,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<Observation>, Fault> {
         let step = journaled.action().as_str();
         failpoint::pass(step, Moment::Before)?;
-        self.apply(journaled, progress).await?;
-        failpoint::pass(step, Moment::After)
+        let reported = self.apply(journaled, progress).await?;
+        failpoint::pass(step, Moment::After)?;
+        Ok(reported)
     }
 
-    async fn apply(&self, journaled: Journaled, progress: &Progress) -> Result<(), Fault> {
+    async fn apply(
+        &self,
+        journaled: Journaled,
+        progress: &Progress,
+    ) -> Result<Option<Observation>, Fault> {
         if journaled.action() != Action::BuildBase {
             let driver = self.driver(journaled.spec())?;
             return driver.apply(journaled, progress.clone()).await;
@@ -238,7 +291,7 @@ impl Inner {
         let _turn = self.bases.lock(&key).await;
         let driver = self.driver(spec)?;
         match driver.observe(spec).await?.observed.base {
-            Base::Present => Ok(()),
+            Base::Present => Ok(None),
             Base::Absent => driver.apply(journaled, progress.clone()).await,
         }
     }

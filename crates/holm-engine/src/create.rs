@@ -6,9 +6,10 @@
 use crate::admission::Admission;
 use crate::bridge::joined;
 use crate::cancel::{Cancel, CancelOnDrop};
+use crate::clock::now;
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::once::Turn;
@@ -91,8 +92,8 @@ impl Engine {
         detached(async move {
             let found = inner
                 .store
-                .call(move |store| store.live_workspace(&project, &label));
-            match found.await? {
+                .read(|store| store.live_workspace(&project, &label));
+            match found? {
                 Some(record) => inner.adopt(&record.id).await,
                 None => Ok(None),
             }
@@ -207,6 +208,7 @@ impl Inner {
         let outcome = match made {
             Ok(observation) => {
                 record.birth = Birth::Acknowledged;
+                self.settled.note(&record.id);
                 self.notices.send(&record.id, Notice::Created);
                 self.seen(record.clone(), observation)
                     .await
@@ -254,8 +256,7 @@ impl Inner {
 
     async fn adopt(&self, id: &WorkspaceId) -> Result<Option<View>, Fault> {
         let _turn = self.workspaces.lock(id).await;
-        let key = id.clone();
-        let found = self.store.call(move |store| store.workspace(&key)).await?;
+        let found = self.store.read(|store| store.workspace(id))?;
         let Some(record) = found.filter(|record| record.removed_at.is_none()) else {
             return Ok(None);
         };

@@ -4,10 +4,11 @@
 //! applies it, also after a crash of the daemon. A snapshot is stored when it is complete.
 
 use crate::admission::Admission;
+use crate::clock::now;
 use crate::converge::Goal;
 use crate::create::{Created, NewWorkspace, Reuse};
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::remove::{Losing, Removal};
 use crate::store::WorkspaceRecord;
 use crate::view::View;
@@ -154,15 +155,16 @@ impl Inner {
             None => {
                 if removal == Removal::RefuseUnsaved {
                     self.refuse_unsaved(&record, Losing::Reset).await?;
-                } else {
+                }
+                // holm cannot tell whether the data of a volume matters, so a snapshot keeps it.
+                let has_data = record.spec.volumes.iter().any(is_own);
+                if removal == Removal::Force || has_data {
                     let name = free_name(&record);
                     record = self.take_snapshot(record, name.clone()).await?;
                     kept = Some(name);
                 }
                 // The stored dirty flag describes the tree before the reset.
-                let key = record.id.clone();
-                let noted = self.store.call(move |store| store.set_dirty(&key, false));
-                noted.await?;
+                self.note_dirty(&record.id, false).await?;
                 all_anew(&record, snapshot.as_ref())
             }
         };
@@ -179,9 +181,15 @@ impl Inner {
 
     async fn store_spec(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         let (id, spec) = (record.id.clone(), Arc::clone(&record.spec));
+        self.settled.forget(&record.id);
         let stored = self.store.call(move |store| store.set_spec(&id, &spec));
         stored.await
     }
+}
+
+/// Whether a volume has data that a reset would lose.
+fn is_own(volume: &Volume) -> bool {
+    volume.policy != Policy::Shared
 }
 
 /// The spec of a workspace that starts as a copy of `record` or of its snapshot.

@@ -8,7 +8,7 @@ use holm_core::egress::Carried;
 use holm_core::fitness::Check;
 use holm_core::head::Tip;
 use holm_core::isolation::Isolation;
-use holm_core::layer::{FileDate, Layer, LayerKey};
+use holm_core::layer::{FileDate, InstalledLock, Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::status::ServiceStatus;
@@ -57,6 +57,27 @@ pub struct Observation {
     /// Bytes through its gateway since it was started, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
+}
+
+/// How the writable layer of a workspace's tree looks from outside.
+#[derive(Clone, Debug)]
+pub struct Upper {
+    /// Equal digests: no file of the tree, of git or of its settings changed in between, if the
+    /// first look was [`Stillness::Still`].
+    pub files: [u8; 32],
+    /// The same for git's objects, which git inside adds when it records a tree.
+    pub objects: [u8; 32],
+    pub stillness: Stillness,
+}
+
+/// Whether a change right after a look is certain to show in the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stillness {
+    Still,
+    /// The last change is so fresh that another one could have the same time; look again after this.
+    After(Duration),
+    /// Programs inside may be in the middle of a change.
+    No,
 }
 
 /// What to rename away, and then delete.
@@ -127,6 +148,8 @@ pub struct BroughtTree {
     pub archive: Option<PathBuf>,
     /// When the files of the client's checkout were changed.
     pub dates: Vec<FileDate>,
+    /// Lock files whose packages are all in the tree.
+    pub installed: Vec<InstalledLock>,
 }
 
 /// The tree of a workspace, which other workspaces of its project may read.
@@ -163,8 +186,20 @@ pub trait Driver: Send + Sync + 'static {
     /// Observes a workspace without changing it.
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault>;
 
-    /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`.
-    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault>;
+    /// HEAD of a workspace, as its files say it now.
+    fn tip(&self, id: &WorkspaceId) -> Tip;
+
+    /// The processor time that the keeper and the processes of a workspace have used, as far as that costs next to nothing
+    /// to say. Two equal times: none of them ran in between, so none of them changed anything.
+    fn processor_time(&self, id: &WorkspaceId) -> Option<Duration>;
+
+    /// Does one journaled action. Dropping the future cancels it; what it left is `Partial`. A launch may return what
+    /// its keeper reported, which saves an observation.
+    async fn apply(
+        &self,
+        journaled: Journaled,
+        progress: Progress,
+    ) -> Result<Option<Observation>, Fault>;
 
     /// A layer that was built or brought; `None`: it is not there.
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault>;
@@ -186,6 +221,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// The processor time and memory of each workspace; `None` of one that does not run.
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault>;
+
+    /// Looks at the writable layer of a running workspace's tree, without the given paths, which git
+    /// ignores. `None`: the look would not show every change, or the driver has no such layer.
+    async fn upper(&self, _spec: &WorkspaceSpec, _ignored: Arc<HashSet<Vec<u8>>>) -> Option<Upper> {
+        None
+    }
 
     /// Removes a workspace that was never acknowledged to a user.
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;

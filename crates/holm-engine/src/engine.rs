@@ -5,19 +5,21 @@
 
 use crate::bridge::{Bridge, joined};
 use crate::cancel::Creations;
-use crate::clock::{self, Clock};
+use crate::clock::{Clock, now};
 use crate::driver::{Driver, Drivers, Observation};
 use crate::live_runs::LiveRuns;
 use crate::locks::Locks;
 use crate::notice::{Notice, Notices};
+use crate::reports::Reports;
+use crate::settled::Settled;
 use crate::setups::Setups;
 use crate::store::{RequestKey, Store, WorkspaceRecord};
+use crate::trees::Trees;
 use crate::uses::Uses;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_keeper::client::KeeperClient;
-use jiff::{Timestamp, Unit};
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -58,10 +60,13 @@ pub(crate) struct Inner {
     /// One collection at a time.
     pub(crate) collecting: tokio::sync::Mutex<()>,
     pub(crate) uses: Uses,
+    pub(crate) settled: Settled,
+    pub(crate) reports: Reports,
     /// Requests with an idempotency key.
     pub(crate) keys: Locks<RequestKey>,
     pub(crate) notices: Notices,
     pub(crate) runs: LiveRuns,
+    pub(crate) trees: Trees,
     /// Serialises copying files for an agent and removing them.
     pub(crate) credentials: Locks<WorkspaceId>,
 }
@@ -93,9 +98,12 @@ impl Engine {
                 making: tokio::sync::RwLock::new(()),
                 collecting: tokio::sync::Mutex::new(()),
                 uses: Uses::default(),
+                settled: Settled::default(),
+                reports: Reports::default(),
                 keys: Locks::new(),
                 notices: Notices::default(),
                 runs: LiveRuns::default(),
+                trees: Trees::default(),
                 credentials: Locks::new(),
             }),
         }
@@ -121,6 +129,11 @@ impl Engine {
         store.call(move |store| store.set_clock(&stored)).await?;
         self.inner.clock.note_stored(seen);
         Ok(())
+    }
+
+    /// Moves what was written from the store's log into its file, so that no request has to.
+    pub async fn tidy_store(&self) -> Result<(), Fault> {
+        self.inner.store.call(|store| store.checkpoint()).await
     }
 
     /// Calls `listener` from now on, before the operation returns. It must not block.
@@ -164,6 +177,11 @@ impl Engine {
     pub async fn keeper(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
         self.inner.keeper(id).await
     }
+
+    /// As [`keeper`](Self::keeper), for a caller that changes nothing that a status says.
+    pub async fn reader(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
+        self.inner.reader(id).await
+    }
 }
 
 // === impl Inner ===
@@ -191,6 +209,12 @@ impl Inner {
     }
 
     pub(crate) async fn keeper(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
+        self.reports.mark(id);
+        self.reader(id).await
+    }
+
+    /// As [`keeper`](Self::keeper), for a caller that changes nothing that a status says: what the keeper told stays valid.
+    pub(crate) async fn reader(&self, id: &WorkspaceId) -> Result<KeeperClient, Fault> {
         Ok(self.driver_of(id).await?.keeper(id))
     }
 
@@ -207,9 +231,27 @@ impl Inner {
     }
 
     pub(crate) async fn record(&self, id: &WorkspaceId) -> Result<WorkspaceRecord, Fault> {
-        let key = id.clone();
-        let found = self.store.call(move |store| store.workspace(&key)).await?;
+        let found = self.store.read(|store| store.workspace(id))?;
         found.ok_or_else(|| no_workspace(id))
+    }
+
+    /// Stores the time of use, without waiting for it.
+    pub(crate) fn store_use(self: &Arc<Self>, id: &WorkspaceId) {
+        let (inner, id, at) = (Arc::clone(self), id.clone(), now());
+        tokio::spawn(async move {
+            if let Err(error) = inner.store.call(move |store| store.touch(&id, at)).await {
+                tracing::warn!(%error, "the time of use was not noted");
+            }
+        });
+    }
+
+    /// Stores whether a workspace has uncommitted changes.
+    pub(crate) async fn note_dirty(&self, id: &WorkspaceId, is_dirty: bool) -> Result<(), Fault> {
+        self.trees.forget(id);
+        let id = id.clone();
+        self.store
+            .call(move |store| store.set_dirty(&id, is_dirty))
+            .await
     }
 
     /// The record of an acknowledged workspace that is not in the trash.
@@ -228,12 +270,6 @@ pub(crate) async fn detached<T: Send + 'static>(
     operation: impl Future<Output = Result<T, Fault>> + Send + 'static,
 ) -> Result<T, Fault> {
     joined(tokio::spawn(operation).await)?
-}
-
-/// The time in milliseconds, so that stored and shown times are equal.
-pub(crate) fn now() -> Timestamp {
-    let now = clock::wall();
-    now.round(Unit::Millisecond).unwrap_or(now)
 }
 
 fn no_driver(spec: &WorkspaceSpec) -> Fault {

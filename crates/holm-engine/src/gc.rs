@@ -3,9 +3,10 @@
 //! Each item is renamed away first and deleted then, so that the next collection finds what a crash
 //! left and nothing else does. Files that no record knows are reported and left alone.
 
+use crate::clock::now;
 use crate::clock::since_epoch;
 use crate::driver::{Discard, Discarded, Driver, Known, Progress, Survey};
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::notice::Notice;
 use crate::store::WorkspaceRecord;
 use holm_core::layer::{LayerKey, unused_layers};

@@ -6,9 +6,10 @@
 //! next daemon undoes it. It is never shown. Concurrent requests for the same layer wait for one
 //! build and get its progress and its failure.
 
+use crate::clock::now;
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Inner, now};
+use crate::engine::Inner;
 use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;
@@ -111,7 +112,7 @@ impl Inner {
             Err(fault) => Err(fault),
         };
         self.undo_builder(&record.id).await;
-        built
+        built.map(drop)
     }
 
     /// Undoes the temporary workspace that was created for this one, finished or not.

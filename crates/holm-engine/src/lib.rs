@@ -4,6 +4,8 @@ mod access;
 mod admission;
 mod bridge;
 mod cancel;
+mod capture;
+mod captured;
 pub mod clock;
 mod command;
 #[cfg(feature = "testing")]
@@ -29,18 +31,22 @@ mod projects;
 mod recover;
 mod reload;
 mod remove;
+mod reports;
 mod restore;
 pub mod run;
 mod runs;
 pub mod service;
 pub mod session;
+mod settled;
 mod setups;
 mod siblings;
 pub mod store;
 pub mod switch;
+mod trees;
 mod unsaved;
 mod uses;
 mod view;
+mod watching;
 pub mod work;
 
 pub use admission::Admission;
@@ -62,6 +68,9 @@ pub use projects::{EarlierPlace, Repository, RuleChange};
 pub use recover::Recovery;
 pub use remove::Removal;
 pub use restore::Restored;
-pub use runs::{Begun, Credential, MOST_CREDENTIAL, NewFile, NewRun};
+pub use runs::{
+    Begun, Credential, Existing, HomeFile, Instructions, MOST_CREDENTIAL, MOST_HOME_FILES, NewFile,
+    NewRun, Provision,
+};
 pub use store::Store;
 pub use view::View;

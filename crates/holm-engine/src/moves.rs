@@ -8,9 +8,10 @@
 mod faults;
 
 use crate::cancel::{Cancel, CancelOnDrop};
+use crate::clock::now;
 use crate::converge::{Goal, Processes};
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
 use crate::notice::Notice;
@@ -382,9 +383,7 @@ impl Inner {
             spec.brought.dirty = None;
         })
         .await?;
-        let id = record.id.clone();
-        let noted = self.store.call(move |store| store.set_dirty(&id, false));
-        noted.await?;
+        self.note_dirty(&record.id, false).await?;
         self.notices.send(&record.id, Notice::Moved { to });
         Ok(())
     }
@@ -448,7 +447,8 @@ impl Inner {
             action,
             spec: Arc::clone(&record.spec),
         };
-        self.apply_between_moments(journaled, progress).await
+        let done = self.apply_between_moments(journaled, progress).await;
+        done.map(drop)
     }
 
     /// The result when nothing had to be done.
@@ -472,6 +472,7 @@ impl Inner {
         let mut spec = WorkspaceSpec::clone(&record.spec);
         change(&mut spec);
         let (id, spec) = (record.id.clone(), Arc::new(spec));
+        self.settled.forget(&record.id);
         let stored = Arc::clone(&spec);
         let storing = self.store.call(move |store| store.set_spec(&id, &stored));
         storing.await?;

@@ -8,7 +8,8 @@
 //! as there is an id, and [`Engine::answered`] at the end, or [`Engine::unanswered`] when it
 //! failed.
 
-use crate::engine::{Engine, now};
+use crate::clock::now;
+use crate::engine::Engine;
 use crate::store::{Keyed, RequestKey};
 use crate::view::View;
 use holm_core::state::Birth;

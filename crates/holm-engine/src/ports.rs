@@ -1,6 +1,7 @@
 //! Host ports, canonical ports and events in the store, for the server.
 
-use crate::engine::{Engine, now};
+use crate::clock::now;
+use crate::engine::Engine;
 use crate::store::{Canonical, Claim, Event, EventRecord, StoreError, WorkspaceRecord};
 use holm_core::{Code, Fault, ProjectName, WorkspaceId};
 

@@ -1,6 +1,7 @@
 //! Projects: identifying repositories, their names, and their approvals.
 
-use crate::engine::{Engine, detached, now};
+use crate::clock::now;
+use crate::engine::{Engine, detached};
 use crate::store::{
     Approval, ProjectRecord, ProjectRemoval, ProjectRules, StoreError, WorkspaceRecord,
 };
@@ -14,8 +15,8 @@ use std::time::Duration;
 pub struct Repository {
     /// The id stored in the repository.
     pub id: Option<ProjectId>,
-    /// The preferred name of the project.
-    pub wish: String,
+    /// The preferred name of the project. `None`: no project is created.
+    pub wish: Option<String>,
     pub path: String,
     pub git_dir: String,
     pub device: u64,
@@ -52,12 +53,7 @@ impl Engine {
     }
 
     pub async fn project(&self, id: &ProjectId) -> Result<ProjectRecord, Fault> {
-        let key = id.clone();
-        let found = self
-            .inner
-            .store
-            .call(move |store| store.project(&key))
-            .await?;
+        let found = self.inner.store.read(|store| store.project(id))?;
         found.ok_or_else(|| no_project(id))
     }
 
@@ -70,12 +66,7 @@ impl Engine {
 
     /// The project's workspace that was created last, live or in the trash.
     pub async fn latest_workspace(&self, id: &ProjectId) -> Result<Option<WorkspaceRecord>, Fault> {
-        let key = id.clone();
-        let found = self
-            .inner
-            .store
-            .call(move |store| store.latest_workspace(&key));
-        found.await
+        self.inner.store.read(|store| store.latest_workspace(id))
     }
 
     /// The project of a repository, known or new, and the number of its live workspaces.
@@ -86,10 +77,10 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         detached(async move {
             let _turn = inner.projects.lock().await;
-            let counted = inner.store.call(|store| store.projects()).await?;
+            let counted = inner.store.read(|store| store.projects())?;
             let shown: Vec<_> = counted.iter().map(|(project, _)| project.clone()).collect();
             let known = match repository.id.clone() {
-                Some(id) => inner.store.call(move |store| store.project(&id)).await?,
+                Some(id) => inner.store.read(|store| store.project(&id))?,
                 None => None,
             };
             let project = settle(repository, known.clone(), &shown)?;
@@ -186,18 +177,19 @@ impl Engine {
     }
 
     pub async fn last_approval(&self, id: &ProjectId) -> Result<Option<Approval>, Fault> {
+        self.inner.store.read(|store| store.last_approval(id))
+    }
+
+    pub async fn revoke(&self, id: &ProjectId, digest: String) -> Result<(), Fault> {
         let key = id.clone();
         let store = &self.inner.store;
-        store.call(move |store| store.last_approval(&key)).await
+        store.call(move |store| store.revoke(&key, &digest)).await
     }
 
     pub async fn is_approved(&self, id: &ProjectId, digest: String) -> Result<bool, Fault> {
-        let key = id.clone();
-        let asked = self
-            .inner
+        self.inner
             .store
-            .call(move |store| store.is_approved(&key, &digest));
-        asked.await
+            .read(|store| store.is_approved(id, &digest))
     }
 }
 
@@ -219,9 +211,11 @@ fn settle(
             && at.duration_since(project.created_at).unsigned_abs() < SAME_MOMENT
     };
     let Some(mut project) = known.or_else(|| shown.iter().find(twin).cloned()) else {
+        let id = repository.id.unwrap_or_else(ProjectId::random);
+        let wish = repository.wish.ok_or_else(|| no_project(&id))?;
         return Ok(ProjectRecord {
-            id: repository.id.unwrap_or_else(ProjectId::random),
-            name: free_name(ProjectName::from_wish(&repository.wish), shown),
+            id,
+            name: free_name(ProjectName::from_wish(&wish), shown),
             path: repository.path,
             git_dir: repository.git_dir,
             device: repository.device,

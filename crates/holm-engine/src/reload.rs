@@ -42,6 +42,7 @@ impl Engine {
                 inner.ensure_layers(&next, &Progress::default()).await?;
             }
             let (key, stored) = (id.clone(), spec.clone());
+            inner.settled.forget(&id);
             let storing = inner.store.call(move |store| store.set_spec(&key, &stored));
             storing.await?;
             let record = inner.live(&id).await?;
@@ -50,8 +51,13 @@ impl Engine {
                 let keeper = inner.driver(&spec)?.keeper(&id);
                 let set = keeper.set_egress(&spec.network.egress).await;
                 set.map_err(|fault| not_in_force("egress", &id, fault))?;
+                if spec.env != before.env {
+                    let set = keeper.set_env(&spec.env).await;
+                    set.map_err(|fault| not_in_force("env", &id, fault))?;
+                }
                 if spec.services != before.services {
                     let set = keeper.set_services(&spec.services).await;
+                    inner.reports.mark(&id);
                     set.map_err(|fault| not_in_force("services", &id, fault))?;
                 }
             }

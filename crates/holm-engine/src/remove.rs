@@ -1,8 +1,9 @@
 //! Removes a workspace: into the trash, and only without unsaved work or by force.
 
+use crate::clock::now;
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, detached, in_the_trash, no_workspace, now};
+use crate::engine::{Engine, Inner, detached, in_the_trash, no_workspace};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
 use crate::store::WorkspaceRecord;
@@ -65,9 +66,7 @@ impl Inner {
         let before = self.observe(&record.spec).await?.observed.keeper;
         let unsaved = self.examine_awake(record).await;
         if let Some(is_dirty) = unsaved.is_dirty() {
-            let id = record.id.clone();
-            let noted = self.store.call(move |store| store.set_dirty(&id, is_dirty));
-            noted.await?;
+            self.note_dirty(&record.id, is_dirty).await?;
         }
         if unsaved.is_empty() {
             return Ok(());

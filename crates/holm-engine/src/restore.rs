@@ -3,9 +3,10 @@
 //! The desired state is stored first, then the common path applies it. After a crash the next
 //! daemon finds it unfinished and continues.
 
+use crate::clock::now;
 use crate::converge::Goal;
 use crate::driver::Progress;
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::notice::Notice;
 use crate::projects::free_name;
 use crate::store::{StoreError, WorkspaceRecord};

@@ -19,7 +19,9 @@ impl Engine {
         let record = inner.live(id).await?;
         require_service(&record, name)?;
         self.require_running(&record).await?;
-        inner.keeper(id).await?.service(name, wish).await
+        let served = inner.keeper(id).await?.service(name, wish).await;
+        inner.reports.mark(id);
+        served
     }
 
     /// The state of the services, at once and at every change.
@@ -29,7 +31,24 @@ impl Engine {
     ) -> Result<mpsc::Receiver<Services>, Fault> {
         let record = self.inner.live(id).await?;
         self.require_running(&record).await?;
-        self.inner.keeper(id).await?.watch_services().await
+        let mut changes = self.inner.reader(id).await?.watch_services().await?;
+        let (sender, receiver) = mpsc::channel(1);
+        let (engine, id) = (self.clone(), id.clone());
+        tokio::spawn(async move {
+            loop {
+                let services = tokio::select! {
+                    services = changes.recv() => services,
+                    () = sender.closed() => None,
+                };
+                let Some(services) = services else { return };
+                // A reader that has seen this must not be shown an earlier state.
+                engine.mark(&id);
+                if sender.send(services).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
     }
 
     /// Resolves names of services; all of them when none is named.

@@ -1,9 +1,10 @@
 //! Sessions: requests, responses, and the stream of an attached client. Called by the server; the
 //! driver talks to the keeper.
 
+use crate::clock::now;
 use crate::command::Stopped;
-use crate::engine::{Engine, now};
-use crate::runs::Credential;
+use crate::engine::Engine;
+use crate::runs::Provision;
 use holm_core::plan::{Keeper, State};
 use holm_core::session::protocol::{Attach, NewSession, Session, SessionRequest, SessionResponse};
 use holm_core::state::Birth;
@@ -19,13 +20,13 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         new: NewSession,
-        credentials: Vec<Credential>,
+        provision: Provision,
         stopped: Stopped,
     ) -> Result<(Session, Vec<String>), Fault> {
         self.inner.uses.note(id, now());
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
-        let (places, notes) = self.bring_credentials(id, &holder, credentials).await?;
+        let (places, notes) = self.bring_credentials(id, &holder, provision).await?;
         let keeper = self.inner.keeper(id).await?;
         let fault = match keeper.session(SessionRequest::Start(Box::new(new))).await {
             Ok(SessionResponse::Started(status)) => return Ok((*status, notes)),
@@ -100,7 +101,7 @@ impl Engine {
 
     /// Notices about the sessions of a running workspace, until it stops.
     pub async fn watch_sessions(&self, id: &WorkspaceId) -> Result<SessionNotices, Fault> {
-        self.inner.keeper(id).await?.watch_sessions().await
+        self.inner.reader(id).await?.watch_sessions().await
     }
 
     async fn require_keeper(&self, id: &WorkspaceId) -> Result<(), Fault> {

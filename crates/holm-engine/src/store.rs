@@ -183,6 +183,13 @@ pub struct AuditRecord {
     pub entry: AuditEntry,
 }
 
+/// A change of the audit record.
+#[derive(Clone, Debug)]
+pub enum AuditNote {
+    Entry(Box<AuditEntry>),
+    Outcome(AuditOutcome),
+}
+
 /// Filters for the audit record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
@@ -274,6 +281,9 @@ pub trait Store: Send + Sync + 'static {
         label: &Label,
     ) -> Result<Option<WorkspaceRecord>, StoreError>;
 
+    /// The workspaces of all projects that have this label and are not in the trash.
+    fn workspaces_labelled(&self, label: &str) -> Result<Vec<WorkspaceRecord>, StoreError>;
+
     /// Every workspace in the trash, the last removed first.
     fn trashed_workspaces(&self) -> Result<Vec<WorkspaceRecord>, StoreError>;
 
@@ -289,7 +299,7 @@ pub trait Store: Send + Sync + 'static {
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
 
-    /// Marks the workspace as the user's. Durable.
+    /// Marks the workspace as the user's and ends its open entries as `Done`. Durable.
     fn acknowledge(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
     /// Moves the record to the trash, which frees its label. Durable.
@@ -322,6 +332,13 @@ pub trait Store: Send + Sync + 'static {
 
     fn end_entry(&self, entry: EntryId, outcome: &Outcome) -> Result<(), StoreError>;
 
+    /// Ends several entries as `Done`.
+    fn end_entries(&self, entries: &[EntryId]) -> Result<(), StoreError>;
+
+    /// Moves what was written from the log into the file, once there is enough of it. Writers do not
+    /// wait for it. Changes nothing that a caller sees.
+    fn checkpoint(&self) -> Result<(), StoreError>;
+
     /// Ends every open entry of the workspace as `Dropped`.
     fn drop_open_entries(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
@@ -332,8 +349,11 @@ pub trait Store: Send + Sync + 'static {
     /// Stores an approval. Durable.
     fn approve(&self, project: &ProjectId, approval: &Approval) -> Result<(), StoreError>;
 
-    /// The newest approval of a `holm.toml` with stored requests. Approvals of git settings
-    /// (`SETTINGS_DIGEST`) do not count.
+    /// Forgets an approval. Durable.
+    fn revoke(&self, project: &ProjectId, digest: &str) -> Result<(), StoreError>;
+
+    /// The newest approval of a `holm.toml` with stored requests. Approvals of other things have a
+    /// colon in their digest and do not count.
     fn last_approval(&self, project: &ProjectId) -> Result<Option<Approval>, StoreError>;
 
     fn is_approved(&self, project: &ProjectId, digest: &str) -> Result<bool, StoreError>;
@@ -359,11 +379,14 @@ pub trait Store: Send + Sync + 'static {
     /// nothing changes.
     fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
 
-    /// Inserts a run that is about to start. Durable. If the workspace has a run with the same key,
-    /// that one is returned and nothing is written.
+    /// Inserts a run that is about to start. If the workspace has a run with the same key, that one is
+    /// returned and nothing is written.
     fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError>;
 
     fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
+
+    /// Updates a run that has started. Durable.
+    fn save_started_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
     /// Updates a run; an unknown one is ignored.
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
@@ -421,8 +444,8 @@ pub trait Store: Send + Sync + 'static {
     /// Appends an entry. Keeps at most [`AUDIT_KEPT`].
     fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError>;
 
-    /// Adds the later result of a request to its entry, if there is one.
-    fn end_audit(&self, outcome: &AuditOutcome) -> Result<(), StoreError>;
+    /// Adds entries, and outcomes to the entries of their requests, in order, all or none.
+    fn note_audit(&self, notes: &[AuditNote]) -> Result<(), StoreError>;
 
     /// At most `most` entries, newest first.
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;

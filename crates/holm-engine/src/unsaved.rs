@@ -4,6 +4,7 @@
 //! Its output comes from a hostile program: its size and time are limited, the engine parses it
 //! strictly, and anything unclear counts as unsaved.
 
+use crate::captured::{Aside, Captured};
 use crate::engine::MissingObjects;
 use crate::inside::{Answer, Question, ask, failed};
 use crate::{bridge::blocking, store::WorkspaceRecord};
@@ -40,22 +41,16 @@ const TIPS: &str = "--format=%(objectname) %(*objectname) %(refname)";
 /// git's exit code when it cannot start.
 const FATAL: u8 = 128;
 
-/// Work that is neither in the tree nor in HEAD's history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aside {
-    pub stashes: usize,
-    /// Refs whose commits neither HEAD nor the user's repository has.
-    pub refs: Vec<String>,
-}
-
 /// Finds work that `fetch` or `apply` of a running workspace leaves behind.
 pub(crate) async fn aside(
     keeper: &KeeperClient,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
+    captured: &Captured,
 ) -> Result<Aside, Fault> {
-    let stashes = stashes(keeper).await?;
-    let mut missing = missing_tips(keeper, missing_objects, record).await?;
+    let refs = captured.refs.join(&b'\n');
+    let tips = tips_of(&refs, captured.head.clone())?;
+    let mut missing = missing_tips(tips, missing_objects, record).await?;
     missing.retain(|(_, name)| name != HEAD);
     if !missing.is_empty() {
         // Refs that HEAD contains are fetched with it. Without a HEAD git fails, and nothing is
@@ -69,7 +64,10 @@ pub(crate) async fn aside(
     }
     let refs = missing.into_iter().map(|(_, name)| name);
     let refs = refs.take(MOST_NAMES).collect();
-    Ok(Aside { stashes, refs })
+    Ok(Aside {
+        stashes: captured.stashes,
+        refs,
+    })
 }
 
 /// Examines a running workspace.
@@ -82,7 +80,8 @@ pub(crate) async fn examine(
         let status = git(keeper, "status", &STATUS).await?;
         let mut unsaved = status_of(&status.good("status")?)?;
         unsaved.stashes = stashes(keeper).await?;
-        for (_, name) in missing_tips(keeper, missing_objects, record).await? {
+        let tips = tips(keeper).await?;
+        for (_, name) in missing_tips(tips, missing_objects, record).await? {
             unsaved.refs.add(name.as_bytes());
         }
         Ok(unsaved)
@@ -106,11 +105,10 @@ async fn stashes(keeper: &KeeperClient) -> Result<usize, Fault> {
 
 /// Refs, and a detached HEAD, whose commits the user's repository does not have.
 async fn missing_tips(
-    keeper: &KeeperClient,
+    mut tips: Vec<(String, String)>,
     missing_objects: &MissingObjects,
     record: &WorkspaceRecord,
 ) -> Result<Vec<(String, String)>, Fault> {
-    let mut tips = tips(keeper).await?;
     let (project, missing_objects) = (record.project_id.clone(), Arc::clone(missing_objects));
     let objects: Vec<_> = tips.iter().map(|(object, _)| object.clone()).collect();
     let missing = blocking(move || missing_objects(&project, &objects)).await??;
@@ -121,18 +119,27 @@ async fn missing_tips(
 /// The objects of all refs and of a detached HEAD.
 async fn tips(keeper: &KeeperClient) -> Result<Vec<(String, String)>, Fault> {
     let refs = git(keeper, "for-each-ref", &["for-each-ref", TIPS]).await?;
-    let mut tips = refs_of(&refs.good("for-each-ref")?)?;
+    let refs = refs.good("for-each-ref")?;
     let arguments = ["rev-parse", "--verify", "--quiet", "HEAD"];
     let head = git(keeper, "rev-parse", &arguments).await?;
     // Without a commit there is no HEAD, and git exits with 1.
-    if head.code != 1 {
+    let head = if head.code == 1 {
+        None
+    } else {
         let head = head.good("rev-parse")?;
         let object = lines(&head).next().and_then(object_id);
-        let object = object.ok_or_else(|| unknown("rev-parse"))?;
-        // Usually HEAD is a branch, which is listed already.
-        if tips.iter().all(|(tip, _)| *tip != object) {
-            tips.push((object, HEAD.to_owned()));
-        }
+        Some(object.ok_or_else(|| unknown("rev-parse"))?)
+    };
+    tips_of(&refs, head)
+}
+
+fn tips_of(refs: &[u8], head: Option<String>) -> Result<Vec<(String, String)>, Fault> {
+    let mut tips = refs_of(refs)?;
+    // Usually HEAD is a branch, which is listed already.
+    if let Some(head) = head
+        && tips.iter().all(|(tip, _)| *tip != head)
+    {
+        tips.push((head, HEAD.to_owned()));
     }
     Ok(tips)
 }

@@ -1,8 +1,9 @@
 //! What users see of workspaces: the record and the latest observation.
 
 use crate::bridge::joined;
+use crate::clock::now;
 use crate::driver::Observation;
-use crate::engine::{Engine, Inner, detached, now};
+use crate::engine::{Engine, Inner, detached};
 use crate::notice::Notice;
 use crate::projects::no_project;
 use crate::service;
@@ -11,14 +12,20 @@ use holm_core::egress::Carried;
 use holm_core::head::Tip;
 use holm_core::isolation::Isolation;
 use holm_core::plan::{Keeper, State};
+use holm_core::reference::{Candidate, Here};
 use holm_core::service::status::ServiceStatus;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::{Birth, state};
-use holm_core::{Fault, Label, ProjectId, ProjectName, WorkspaceId};
+use holm_core::{Fault, Label, ProjectId, ProjectName, WorkspaceId, WorkspaceRef};
+use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+
+/// How many workspaces a list observes at once.
+const MOST_LOOKS: usize = 64;
 
 /// The longest time that `show` waits for an operation under way.
 const LONGEST_TURN: Duration = Duration::from_secs(2);
@@ -39,57 +46,96 @@ pub struct View {
     pub tip: Tip,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
+    /// When its keeper reported this, if that is some seconds ago.
+    pub observed_at: Option<Timestamp>,
+}
+
+/// A workspace as it was observed.
+pub(crate) struct Observed {
+    pub(crate) observation: Result<Observation, Fault>,
+    /// When, if that is some seconds ago.
+    pub(crate) at: Option<Timestamp>,
 }
 
 // === impl Engine ===
 
 impl Engine {
-    /// Every live workspace, oldest first, all observed concurrently.
+    /// Every live workspace, oldest first, as its keeper last reported. Those that no keeper reported are observed,
+    /// several at a time.
     pub async fn list(&self) -> Result<Vec<View>, Fault> {
         let inner = &self.inner;
-        let records = inner.shown_workspaces().await?;
-        let names = inner.project_names().await?;
+        let named = self.names().await?;
+        let mut views = Vec::with_capacity(named.len());
         let mut looks = JoinSet::new();
-        for (position, record) in records.into_iter().enumerate() {
-            let inner = Arc::clone(inner);
-            let name = names.get(&record.project_id).cloned();
+        let turns = Arc::new(Semaphore::new(MOST_LOOKS));
+        for (position, (record, name)) in named.into_iter().enumerate() {
+            if let Some(observed) = inner.remembered(&record) {
+                views.push((position, inner.judge(record, name, observed)));
+                continue;
+            }
+            let (inner, turns) = (Arc::clone(inner), Arc::clone(&turns));
             looks.spawn(async move {
-                let name = match name {
-                    Some(name) => name,
-                    None => inner.project_name(&record.project_id).await?,
-                };
-                let view = inner.look(record, name).await;
-                Ok::<_, Fault>((position, view))
+                // The semaphore is never closed.
+                let _turn = turns.acquire().await;
+                (position, inner.look(record, name).await)
             });
         }
-        let mut views = Vec::with_capacity(looks.len());
         while let Some(look) = looks.join_next().await {
-            views.push(joined(look)??);
+            views.push(joined(look)?);
         }
+        inner.ask_silent();
         views.sort_by_key(|(position, _)| *position);
         Ok(views.into_iter().map(|(_, view)| view).collect())
     }
 
-    /// The names of every live workspace, oldest first. No workspace is observed, so this is cheap.
+    /// The names of every live workspace, oldest first, without the temporary ones that holm creates itself.
     pub async fn names(&self) -> Result<Vec<(WorkspaceRecord, ProjectName)>, Fault> {
-        let inner = &self.inner;
-        let records = inner.shown_workspaces().await?;
-        let names = inner.project_names().await?;
-        let mut named = Vec::with_capacity(records.len());
-        for record in records {
-            let name = match names.get(&record.project_id) {
-                Some(name) => name.clone(),
-                None => inner.project_name(&record.project_id).await?,
-            };
-            named.push((record, name));
+        let store = &self.inner.store;
+        let (records, projects) = store
+            .call(|store| Ok((store.live_workspaces()?, store.projects()?)))
+            .await?;
+        let names: HashMap<ProjectId, ProjectName> = projects
+            .into_iter()
+            .map(|(project, _)| (project.id, project.name))
+            .collect();
+        let work = records
+            .into_iter()
+            .filter(|record| record.spec.purpose == Purpose::Work);
+        let named = work.map(|record| match names.get(&record.project_id) {
+            Some(name) => Ok((record, name.clone())),
+            None => Err(no_project(&record.project_id)),
+        });
+        named.collect()
+    }
+
+    /// The live workspace that a person means, if that does not depend on the current project. A
+    /// label costs one indexed query; other text is compared with all names.
+    pub async fn resolve(&self, typed: &str) -> Result<WorkspaceId, Fault> {
+        let label = typed.to_owned();
+        let found = self
+            .inner
+            .store
+            .read(move |store| store.workspaces_labelled(&label))?;
+        if let [record] = found.as_slice()
+            && record.spec.purpose == Purpose::Work
+        {
+            return Ok(record.id.clone());
         }
-        Ok(named)
+        let names = self.names().await?.into_iter();
+        let candidates: Vec<_> = names
+            .map(|(record, project)| Candidate {
+                id: record.id,
+                label: record.label.to_string(),
+                project_id: record.project_id,
+                project: project.to_string(),
+            })
+            .collect();
+        WorkspaceRef::new(typed).resolve(&Here::default(), &candidates)
     }
 
     /// One workspace, live or in the trash.
     pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
-        let record = self.inner.record(id).await?;
-        let view = self.inner.view(record).await?;
+        let view = self.inner.show(id).await?;
         if view.state != State::Failed {
             return Ok(view);
         }
@@ -99,15 +145,13 @@ impl Engine {
         let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
             return Ok(view);
         };
-        let record = self.inner.record(id).await?;
-        self.inner.view(record).await
+        self.inner.show(id).await
     }
 
     /// As [`show`](Self::show), after the operations under way have ended.
     pub async fn show_in_turn(&self, id: &WorkspaceId) -> Result<View, Fault> {
         let _turn = self.inner.workspaces.lock(id).await;
-        let record = self.inner.record(id).await?;
-        self.inner.view(record).await
+        self.inner.show(id).await
     }
 
     /// Changes a workspace's label and nothing else.
@@ -146,11 +190,9 @@ impl Inner {
         keeper.relabel(record.label.as_str()).await
     }
 
-    /// Live workspaces, without the temporary ones that holm creates itself.
-    async fn shown_workspaces(&self) -> Result<Vec<WorkspaceRecord>, Fault> {
-        let mut records = self.store.call(|store| store.live_workspaces()).await?;
-        records.retain(|record| record.spec.purpose == Purpose::Work);
-        Ok(records)
+    async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
+        let record = self.record(id).await?;
+        self.view(record).await
     }
 
     pub(crate) async fn view(&self, record: WorkspaceRecord) -> Result<View, Fault> {
@@ -165,24 +207,20 @@ impl Inner {
         observation: Observation,
     ) -> Result<View, Fault> {
         let name = self.project_name(&record.project_id).await?;
-        Ok(self.judge(record, name, Ok(observation)))
+        Ok(self.judge(record, name, Observed::now(Ok(observation))))
     }
 
     async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {
-        let is_settled = record.birth == Birth::Pending || record.removed_at.is_some();
-        let observation = match is_settled {
-            true => Ok(Observation::nothing()),
-            false => self.observe(&record.spec).await,
+        let observed = match self.reported(&record).await {
+            _ if is_settled(&record) => Observed::now(Ok(Observation::nothing())),
+            Some(observed) => observed,
+            None => Observed::now(self.observe(&record.spec).await),
         };
-        self.judge(record, project, observation)
+        self.judge(record, project, observed)
     }
 
-    fn judge(
-        &self,
-        record: WorkspaceRecord,
-        project: ProjectName,
-        observation: Result<Observation, Fault>,
-    ) -> View {
+    fn judge(&self, record: WorkspaceRecord, project: ProjectName, observed: Observed) -> View {
+        let Observed { observation, at } = observed;
         let declared = &record.spec.services;
         let seen = observation.as_ref().ok();
         let carried = seen.and_then(|observation| observation.carried);
@@ -220,22 +258,30 @@ impl Inner {
             services,
             carried,
             tip: tip.unwrap_or_default(),
+            observed_at: at,
         }
     }
 
-    async fn project_names(&self) -> Result<HashMap<ProjectId, ProjectName>, Fault> {
-        let projects = self.store.call(|store| store.projects()).await?;
-        let names = projects.into_iter();
-        Ok(names
-            .map(|(project, _)| (project.id, project.name))
-            .collect())
-    }
-
     pub(crate) async fn project_name(&self, id: &ProjectId) -> Result<ProjectName, Fault> {
-        let key = id.clone();
-        let project = self.store.call(move |store| store.project(&key)).await?;
+        let project = self.store.read(|store| store.project(id))?;
         let project = project.ok_or_else(|| no_project(id))?;
         Ok(project.name)
+    }
+}
+
+/// Whether there is nothing to observe.
+pub(crate) fn is_settled(record: &WorkspaceRecord) -> bool {
+    record.birth == Birth::Pending || record.removed_at.is_some()
+}
+
+// === impl Observed ===
+
+impl Observed {
+    pub(crate) fn now(observation: Result<Observation, Fault>) -> Self {
+        Self {
+            observation,
+            at: None,
+        }
     }
 }
 

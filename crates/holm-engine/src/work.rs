@@ -4,39 +4,20 @@
 //! copy of the index: the workspace's own index is unchanged. Its output is displayed or used to
 //! request objects, which the host checks again.
 
+use crate::captured::captured;
+pub use crate::captured::{Capture, Captured, Depth};
 use crate::command::Stopped;
 use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::inside::{Question, ask, complaints, failed};
 use crate::store::WorkspaceRecord;
-use crate::unsaved::{Aside, aside};
+use crate::unsaved::aside;
 use holm_core::exec::{ExecInput, ExecRequest, Masking};
 use holm_core::spec::WorkspaceSpec;
 use holm_keeper::client::ExecStream;
 
 use holm_core::head::object_id;
 use holm_core::{Fault, WorkspaceId};
-use std::sync::Arc;
-
-/// The state of a workspace's tree, as objects inside.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
-    pub start: Option<String>,
-    pub dirty_start: Option<String>,
-    pub head: Option<String>,
-    /// From [`Depth::Tree`] on.
-    pub tree: Option<String>,
-    /// A commit of `tree` on top of `start`, with [`Depth::State`].
-    pub state: Option<String>,
-    /// Paths that differ from `head`.
-    pub uncommitted: Vec<Vec<u8>>,
-    /// Nested repositories that are not submodules; `tree` does not contain them.
-    pub nested: Vec<Vec<u8>>,
-    /// Files that could not be read.
-    pub unread: Vec<String>,
-    /// Work in neither `head` nor the tree. Not determined for [`Depth::Tree`].
-    pub aside: Aside,
-}
 
 /// One changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,29 +39,11 @@ pub enum Operation {
     Rename,
 }
 
-/// How a workspace's work is recorded.
-#[derive(Clone, Debug)]
-pub struct Capture {
-    /// With a message, uncommitted changes are committed first.
-    pub message: Option<String>,
-    pub depth: Depth,
-}
-
-/// How much of a workspace's state is captured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depth {
-    /// Only HEAD and the list of uncommitted files.
-    Head,
-    /// The tree.
-    #[default]
-    Tree,
-    /// The tree, and a commit of it that can be fetched.
-    State,
-}
-
 /// `$1` is the commit that the workspace started from, or empty; `$2` a commit message, or empty;
 /// `$3` a [`Depth`]. Prints a line per recorded file, and then fields that end with a zero byte:
-/// head, tree, state, `n` + nested repositories, `u` + uncommitted paths.
+/// head, tree, state, `n` + nested repositories, `u` + uncommitted paths. Then for a tree `i` + ignored
+/// paths, unless they are many, and `e` if settings name files outside of the tree; otherwise `r` +
+/// each ref with its objects, and an `s` for each stash.
 ///
 /// `git status` scans the tree once; the paths it prints are recorded by name. Only if that fails,
 /// because of unreadable files, git scans everything again. Reading files may take long and be
@@ -97,7 +60,7 @@ git() {
 }
 look() {
     git --no-optional-locks status --porcelain=v2 -z --branch --untracked-files=all --no-renames \
-        --ignore-submodules=dirty > "$scratch/status"
+        --ignore-submodules=dirty $ignored > "$scratch/status"
     sed -zn 's/^? \(.*\/\)$/\1/p' "$scratch/status" > "$scratch/nested"
     sed -znE '/^\? .*\/$/d;s/^1 ([^ ]+ ){7}//p;t;s/^u ([^ ]+ ){9}//p;t;s/^\? //p' \
         "$scratch/status" > "$scratch/paths"
@@ -112,6 +75,8 @@ copy_index() {
     if [ -f "$index" ]; then cp -p "$index" "$scratch/index"; fi
     export GIT_INDEX_FILE="$scratch/index"
 }
+ignored=
+if [ "$3" = tree ]; then ignored=--ignored=matching; fi
 look
 if [ -n "$2" ] && [ -s "$scratch/paths" ]; then
     copy_index
@@ -146,6 +111,20 @@ fi
 printf '\0%s\0%s\0%s\0' "$head" "$tree" "$state"
 sed -z 's/^/n/' "$scratch/nested"
 sed -z 's/^/u/' "$scratch/paths"
+if [ "$3" = tree ]; then
+    sed -znE 's/^! (.*[^/])\/?$/i\1/p' "$scratch/status" > "$scratch/ignored"
+    if [ -s "$scratch/ignored" ] && [ "$(wc -c < "$scratch/ignored")" -le 262144 ]; then cat "$scratch/ignored"; fi
+    if git config --get-regexp '^(include(if\..*)?\.path|core\.(excludesfile|attributesfile|worktree))$' > /dev/null; then
+        printf 'e\0'
+    fi
+else
+    git for-each-ref --format='r%(objectname) %(*objectname) %(refname)' > "$scratch/refs"
+    tr '\n' '\0' < "$scratch/refs"
+    if grep -q ' refs/stash$' "$scratch/refs"; then
+        git stash list > "$scratch/stashes"
+        sed 's/.*/s/' "$scratch/stashes" | tr '\n' '\0'
+    fi
+fi
 "#;
 
 /// The ids of the empty tree, which git knows without storing it.
@@ -172,15 +151,15 @@ impl Engine {
         let mut captured = captured.await?;
         if is_taken_over {
             let inner = &self.inner;
-            let driver = inner.driver(&record.spec)?;
-            captured.aside =
-                aside(&driver.keeper(&record.id), &inner.missing_objects, &record).await?;
+            let keeper = inner.driver(&record.spec)?.keeper(&record.id);
+            captured.aside = aside(&keeper, &inner.missing_objects, &record, &captured).await?;
         }
         Ok(captured)
     }
 
-    /// The same for a running workspace.
-    pub(crate) async fn capture_running(
+    /// The same for a running workspace. Callers use
+    /// [`capture_running`](Self::capture_running), which knows when nothing changed.
+    pub(crate) async fn capture_by_git(
         &self,
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
@@ -229,12 +208,8 @@ impl Engine {
         let dirty = spec.brought.dirty.as_ref();
         captured.dirty_start = dirty.map(|dirty| dirty.worktree_tree.clone());
         captured.unread = unread;
-        let (inner, key) = (Arc::clone(&self.inner), id.clone());
         let is_dirty = !captured.uncommitted.is_empty();
-        let noted = inner
-            .store
-            .call(move |store| store.set_dirty(&key, is_dirty));
-        noted.await?;
+        self.inner.note_dirty(id, is_dirty).await?;
         Ok(captured)
     }
 
@@ -347,56 +322,6 @@ impl Operation {
     }
 }
 
-// === impl Capture ===
-
-impl Capture {
-    pub const TREE: Self = Self {
-        message: None,
-        depth: Depth::Tree,
-    };
-}
-
-// === impl Depth ===
-
-impl Depth {
-    fn word(self) -> &'static [u8] {
-        match self {
-            Depth::Head => b"head",
-            Depth::Tree => b"tree",
-            Depth::State => b"state",
-        }
-    }
-}
-
-/// Parses the fields that [`CAPTURE`] prints after the names. What was requested must be there.
-fn captured(said: &[u8], depth: Depth) -> Option<Captured> {
-    let said = said.strip_prefix(b"\0")?.strip_suffix(b"\0")?;
-    let mut fields = said.split(|byte| *byte == 0);
-    let mut object = || match fields.next()? {
-        b"" => Some(None),
-        word => Some(Some(object_id(word)?)),
-    };
-    let mut captured = Captured {
-        head: object()?,
-        tree: object()?,
-        state: object()?,
-        ..Captured::default()
-    };
-    if captured.tree.is_some() != (depth != Depth::Head)
-        || captured.state.is_some() != (depth == Depth::State)
-    {
-        return None;
-    }
-    for field in fields {
-        match field.split_first()? {
-            (b'n', name) => captured.nested.push(name.to_vec()),
-            (b'u', name) => captured.uncommitted.push(name.to_vec()),
-            _ => return None,
-        }
-    }
-    Some(captured)
-}
-
 /// Parses `git diff-tree -z -M --raw --numstat`: all raw entries first, then all counts.
 fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
     let Some(said) = said.strip_suffix(b"\0") else {
@@ -440,35 +365,6 @@ fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_a_capture_says() {
-        let (one, two, three) = ("1".repeat(40), "2".repeat(40), "3".repeat(40));
-        let said = format!("\0{one}\0{two}\0{three}\0nsub/\0ua\nb\0uc\0");
-        let found = captured(said.as_bytes(), Depth::State).unwrap();
-        assert_eq!(
-            (found.head, found.tree),
-            (Some(one.clone()), Some(two.clone()))
-        );
-        assert_eq!(found.nested, [b"sub/".to_vec()]);
-        assert_eq!(found.uncommitted, [b"a\nb".to_vec(), b"c".to_vec()]);
-        let unborn = captured(format!("\0\0{two}\0\0").as_bytes(), Depth::Tree).unwrap();
-        assert_eq!(unborn.head, None);
-        let only_head = format!("\0{one}\0\0\0");
-        assert!(captured(only_head.as_bytes(), Depth::Head).is_some());
-        for wrong in [
-            "",
-            "\0",
-            "\0x\0y\0z\0",
-            &only_head,
-            &format!("\0--exec=sh\0{two}\0{three}\0"),
-            &format!("\0{one}\0{two}\0{three}\0x\0"),
-            &format!("\0{one}\0{two}\0\0"),
-            &format!("\0{one}\0{two}\0{three}"),
-        ] {
-            assert_eq!(captured(wrong.as_bytes(), Depth::State), None, "{wrong:?}");
-        }
-    }
 
     #[test]
     fn what_diff_tree_says() {

@@ -488,7 +488,7 @@ fn search_path() -> OsString {
 }
 
 /// The path of git. Looked up once, because PATH does not change.
-fn program() -> Result<&'static Path, GitError> {
+pub(crate) fn program() -> Result<&'static Path, GitError> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = PROGRAM.get_or_init(|| {
         std::env::split_paths(&search_path())

@@ -32,14 +32,14 @@ pub fn send<T: Serialize>(
         ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     let sent = loop {
-        let pieces = [IoSlice::new(&length)];
+        let pieces = [IoSlice::new(&length), IoSlice::new(&payload)];
         match rustix::net::sendmsg(stream, &pieces, &mut ancillary, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}
             other => break other?,
         }
     };
-    stream.write_all(&length[sent..])?;
-    stream.write_all(&payload)
+    stream.write_all(&length[sent.min(length.len())..])?;
+    stream.write_all(&payload[sent.saturating_sub(length.len())..])
 }
 
 /// Whether a descriptor that was left open for the keeper survives the next `exec`.

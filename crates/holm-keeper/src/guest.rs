@@ -25,6 +25,9 @@ pub const AUTHORITY: &str = "/run/holm/ca";
 /// Where the program itself is inside.
 pub const PROGRAM: &str = "/run/holm/bin/holm";
 
+/// Where the small program is that plays init and its helpers, if `holm` was built with it.
+pub const ROLES: &str = "/run/holm/bin/holm-roles";
+
 /// The workspace that this process runs in.
 pub fn workspace() -> Option<WorkspaceId> {
     WorkspaceId::parse(std::fs::read_to_string(ID).ok()?.trim()).ok()

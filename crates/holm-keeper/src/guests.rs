@@ -31,6 +31,8 @@ pub const GREETING_REST: usize = 13 + 1;
 
 const VERSION: &str = "holm 1 ";
 const WITH_ASKER: &str = "holm 2 ";
+/// The keeper itself speaks, and not a program inside.
+const KEEPER: &str = "holm k ";
 
 /// Stands for "no session or run".
 const NOBODY: &str = "-------------";
@@ -39,6 +41,12 @@ const NOBODY: &str = "-------------";
 pub fn greeting(id: &str, speaker: Option<&str>, secret: &str) -> Vec<u8> {
     let speaker = speaker.unwrap_or(NOBODY);
     format!("{WITH_ASKER}{id} {speaker} {secret}\n").into_bytes()
+}
+
+/// The line of the keeper itself. A program inside cannot send it: its bytes come after a line
+/// that the keeper wrote.
+pub fn keeper_greeting(id: &str, secret: &str) -> Vec<u8> {
+    format!("{KEEPER}{id} {secret}\n").into_bytes()
 }
 
 /// Whether more of the line follows its first [`GREETING`] bytes.
@@ -60,14 +68,20 @@ pub struct Greeted {
 pub enum Speaker {
     Session(SessionId),
     Run(RunId),
+    /// No program inside.
+    Keeper,
 }
 
 pub fn understand(greeting: &[u8]) -> Option<Greeted> {
     let text = std::str::from_utf8(greeting).ok()?.strip_suffix('\n')?;
     let (id, rest) = match text.strip_prefix(VERSION) {
         Some(text) => text.split_once(' ')?,
-        None => text.strip_prefix(WITH_ASKER)?.split_once(' ')?,
+        None => {
+            let rest = text.strip_prefix(WITH_ASKER).or(text.strip_prefix(KEEPER));
+            rest?.split_once(' ')?
+        }
     };
+    let is_keeper = greeting.starts_with(KEEPER.as_bytes());
     let (speaker, secret) = if has_rest(greeting) {
         rest.split_once(' ')?
     } else {
@@ -77,7 +91,11 @@ pub fn understand(greeting: &[u8]) -> Option<Greeted> {
     let run = || RunId::parse(speaker).ok().map(Speaker::Run);
     Some(Greeted {
         id: WorkspaceId::parse(id).ok()?,
-        speaker: session().or_else(run),
+        speaker: if is_keeper {
+            Some(Speaker::Keeper)
+        } else {
+            session().or_else(run)
+        },
         secret: secret.to_owned(),
     })
 }
@@ -144,6 +162,10 @@ mod tests {
         assert!(!has_rest(&before));
         let greeted = understand(&before).unwrap();
         assert_eq!((greeted.id, greeted.speaker), (id.clone(), None));
+        let own = keeper_greeting(id.as_str(), &secret);
+        assert_eq!(own.len(), GREETING);
+        assert!(!has_rest(&own));
+        assert_eq!(understand(&own).unwrap().speaker, Some(Speaker::Keeper));
         for wrong in [
             format!("holm 2 {id} {secret}\n"),
             format!("holm 3 {id} {secret}\n"),

@@ -233,8 +233,14 @@ fn limits(text: &mut String, here: &Value) {
         ),
         ("disk", size("disk")),
     ];
+    let in_force = &here["isolation"]["limits"];
     for (name, limit) in said {
-        let limit = limit.unwrap_or_else(|| "none of its own".to_owned());
+        let limit = match limit {
+            // Declared, but nothing on this machine enforces it.
+            Some(limit) if in_force[name].is_null() => format!("{limit} (not enforced here)"),
+            Some(limit) => limit,
+            None => "none of its own".to_owned(),
+        };
         line!(text, "- {name}: {limit}");
     }
 }
@@ -307,6 +313,7 @@ mod tests {
             "volumes": [{ "name": "pg", "path": "/data/pg", "policy": "fork" }],
             "egress": { "mode": "allow", "allow": ["example.org"] },
             "limits": { "memory": 4294967296u64, "cpus": 2.0, "processes": null, "disk": null },
+            "isolation": { "limits": { "memory": null, "cpus": "cgroup", "processes": null, "disk": null } },
             "siblings": "/workspaces",
             "protected_paths": ["AGENTS.md", "infra/`prod`"],
             "commands": { "logs": "holm logs . -f" },
@@ -321,7 +328,7 @@ mod tests {
             "- postgres: `postgresql://127.0.0.1:5432`, service `db`, data in the volume `pg` (its command runs postgres)\n",
             "- `pg` at `/data/pg` (fork: ",
             "Outward: only `example.org`. ",
-            "- memory: 4GiB\n",
+            "- memory: 4GiB (not enforced here)\n",
             "- disk: none of its own\n",
             "`/workspaces/<id>`",
             "\n- `AGENTS.md`\n- `infra/'prod'`\n",

@@ -3,7 +3,7 @@
 use crate::descriptors::explain;
 use crate::directories::WorkspaceDirs;
 use crate::guests::GuestDoor;
-use crate::wire::{Defence, Grant, Mounted, VolumeMount};
+use crate::wire::{Defence, Grant, Mounted, Status, VolumeMount};
 use holm_core::spec::{Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -29,9 +29,12 @@ pub struct Plan {
     pub socket: PathBuf,
     /// Our own program on the host, as a path: the running one belongs to another mount namespace.
     pub program: PathBuf,
-    /// The same program, as it is found inside.
+    /// The program of our helpers inside, as it is found there.
     pub helper: PathBuf,
     pub environment: Vec<(String, String)>,
+    /// `[env]`: added for every program that holm does not run for itself.
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
     /// In bytes; measured by the keeper.
     pub disk: Option<u64>,
     /// Names of limits that the project wrote down and that the user goes without if need be.
@@ -67,7 +70,8 @@ pub struct Plan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchAnswer {
-    Ready,
+    /// With the first status, so that the daemon need not ask for it.
+    Ready(Box<Status>),
     Failed(LaunchFailure),
 }
 

@@ -7,7 +7,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
@@ -61,8 +63,19 @@ struct Stat {
     started: u64,
 }
 
+/// Whether one process can go on, in one system call.
+pub struct Pulse(File);
+
 fn stat(pid: i32) -> Option<Stat> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&read_stat(pid)?)
+}
+
+/// Reads `/proc/<pid>/stat` with one system call. The kernel makes a new text for each read.
+pub fn read_stat(pid: i32) -> Option<String> {
+    Pulse::of(pid)?.text()
+}
+
+fn parse_stat(text: &str) -> Option<Stat> {
     // The name is between the first and the last parenthesis and may contain any byte.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -144,6 +157,28 @@ impl fmt::Display for Standstill {
     }
 }
 
+// === impl Pulse ===
+
+impl Pulse {
+    /// Of the process that has this pid now.
+    pub fn of(pid: i32) -> Option<Self> {
+        File::open(format!("/proc/{pid}/stat")).ok().map(Self)
+    }
+
+    fn text(&self) -> Option<String> {
+        let mut text = [0; 1024];
+        let length = self.0.read_at(&mut text, 0).ok()?;
+        Some(String::from_utf8_lossy(&text[..length]).into_owned())
+    }
+
+    /// `false`: it has ended, or [`standstill`] has to say whether it can answer.
+    pub fn is_steady(&self) -> bool {
+        let text = self.text().unwrap_or_default();
+        let is_steady = |stat: Stat| stat.flags & EXITING == 0 && matches!(stat.state, 'R' | 'S');
+        parse_stat(&text).is_some_and(is_steady)
+    }
+}
+
 // === impl Incarnation ===
 
 impl Incarnation {
@@ -210,6 +245,8 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = child.id() as i32;
         let real = Incarnation::of(pid).unwrap();
+        let pulse = Pulse::of(pid).unwrap();
+        assert!(pulse.is_steady());
         let earlier = Incarnation {
             pid,
             started: real.started - 1,
@@ -223,10 +260,13 @@ mod tests {
         while standstill(pid, false).is_none() {
             std::thread::yield_now();
         }
+        assert!(!pulse.is_steady());
         real.kill();
         assert!(real.ends_within(Duration::from_secs(10)));
         assert!(!real.is_alive(), "a zombie is not alive");
         assert_eq!(standstill(pid, false), Some(Standstill::Ending));
+        assert!(!pulse.is_steady());
         child.wait().unwrap();
+        assert!(!pulse.is_steady());
     }
 }

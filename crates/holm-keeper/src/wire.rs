@@ -21,11 +21,13 @@ use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::session::protocol::{
     Attach, AttachMessage, SessionNotice, SessionRequest, SessionResponse,
 };
-use holm_core::spec::{Egress, Service};
+use holm_core::spec::{Egress, Service, WorkspaceSpec};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub use secrets::{Domain, Form, Grant, GrantSource, Standin};
+pub use secrets::{
+    Domain, Form, Grant, GrantSource, RenewalAnswer, RenewalRequest, SignIn, Standin,
+};
 
 /// The version of this protocol. With any version a keeper answers `status`, `stop` and `relabel`,
 /// whose form never changes; a command needs the same version.
@@ -123,10 +125,15 @@ pub enum Op {
     },
     /// Answered with `Listening` at once and at every change.
     WatchPorts,
+    /// Answered with `Seen` at once, at every change, and for each empty control frame of the client. Keepers of
+    /// the release before refuse it: the client asks for `Status` each time instead.
+    Watch,
     /// The addresses of the ports, for `holm here`.
     #[serde(rename = "set_ports")]
     SetPorts(Vec<PortAddress>),
     SetEgress(Egress),
+    /// Replaces the variables of `[env]`, for programs that start from now on.
+    SetEnv(Vec<(String, String)>),
     /// Answered with `Services` at once and at every change.
     WatchServices,
     /// Answered with `Done` when it has begun.
@@ -148,6 +155,11 @@ pub enum Op {
     SetServices(Vec<Service>),
     /// Replaces the secrets. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
+    /// Replaces the sign-in of an agent. Answered with `Done`.
+    SetSignIns {
+        agent: String,
+        sign_ins: Vec<SignIn>,
+    },
     /// Answered with `Session`.
     Session(SessionRequest),
     /// Answered with `AttachMessage`s; drawing sequences come as stdout, keys go as stdin.
@@ -216,6 +228,7 @@ pub enum Answer {
     },
     /// The listening ports inside, sorted.
     Listening(Vec<u16>),
+    Seen(Box<Seen>),
     Services(Services),
     Session(SessionResponse),
     #[serde(rename = "session_word")]
@@ -286,7 +299,17 @@ pub struct EgressPlace {
     pub read: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What a keeper tells a client that watches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    pub status: Status,
+    /// The listening ports inside, sorted.
+    pub listening: Vec<u16>,
+    /// How many of the client's questions came before this.
+    pub answered: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     pub version: u32,
     pub id: String,
@@ -431,6 +454,20 @@ pub enum Doorway {
     Refusals,
     /// Listens for a service of `[shared]`, by its index.
     Shared(u32),
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Whether a volume of an earlier generation is mounted. An unmounted volume comes with the next start.
+    pub fn is_outdated(&self, spec: &WorkspaceSpec) -> bool {
+        let mut wanted = spec.volumes.iter();
+        wanted.any(|volume| {
+            let mut mounted = self.volumes.iter();
+            mounted
+                .any(|(name, generation)| *name == volume.name && *generation != volume.generation)
+        })
+    }
 }
 
 // === impl Doorway ===

@@ -2,7 +2,7 @@
 //!
 //! Who runs what: the daemon runs [`LinuxDriver`]; it starts one keeper per workspace
 //! ([`keeper`]), which clones the first process inside ([`launch`]), which becomes init
-//! ([`holm_keeper::init`]). All three are this same binary in another role ([`roles`]). Namespaces are entered
+//! ([`holm_keeper::init`]). Keepers and inits run a small program that has the [`roles`] only. Namespaces are entered
 //! only in fresh single-threaded processes; unsafe code is only in [`sys`].
 
 #[cfg(target_os = "linux")]
@@ -36,6 +36,8 @@ pub mod numbers;
 pub mod open_files;
 #[cfg(target_os = "linux")]
 pub mod probe;
+#[cfg(target_os = "linux")]
+mod programs;
 #[cfg(target_os = "linux")]
 pub mod remount;
 #[cfg(target_os = "linux")]

@@ -7,7 +7,7 @@
 //! with their title (Redis, PostgreSQL) are recognised by the pid of the service's first process,
 //! or by their parent.
 
-use crate::cgroup;
+use crate::cgroup::{self, Group};
 use crate::sys::units;
 use holm_core::numbers::{Load, Usage};
 use holm_core::service::status::Services;
@@ -17,14 +17,37 @@ use holm_keeper::process;
 use holm_keeper::wire::LastRun;
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// Measures repeatedly; remembers which processes belong to which service.
+/// Measures repeatedly; remembers what does not change while a process lives.
 #[derive(Default)]
 pub struct Meter {
-    /// By pid and start time.
-    marks: HashMap<(i32, u64), Option<String>>,
+    /// The services of processes, by pid and start time.
+    marks: HashMap<Key, Option<String>>,
+    /// By the directory of the workspace.
+    known: HashMap<PathBuf, Known>,
+    /// When all processes were last read.
+    read_at: Option<Instant>,
 }
+
+/// A pid and a start time.
+type Key = (i32, u64);
+
+/// What is known of a running workspace.
+struct Known {
+    init: Key,
+    depth: Option<usize>,
+    group: Option<Group>,
+    /// The last measurement, and the processes that it was made of.
+    last: Option<(Vec<Process>, Usage)>,
+    /// The processor time of those processes, if none of them ran while all processes were read, so that no other process of
+    /// the workspace can exist until one of them runs.
+    at_rest: Option<Duration>,
+}
+
+/// After so long all processes are read again even if none ran: the kernel may have moved their memory to the swap.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// One process in `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,57 +64,150 @@ struct Process {
 impl Meter {
     /// The use of each workspace; `None` if it does not run. Blocks.
     pub fn look(&mut self, workspaces: &[WorkspaceDirs]) -> Vec<Option<Usage>> {
-        let inits: Vec<Option<(i32, u64)>> = workspaces.iter().map(init_of).collect();
-        if inits.iter().all(Option::is_none) {
-            self.marks.clear();
-            return inits.iter().map(|_| None).collect();
+        if let Some(usages) = self.unchanged(workspaces) {
+            return usages;
         }
+        self.read_at = Some(Instant::now());
+        let times = self.known.values().map(|known| (known.init, known.time()));
+        let before: HashMap<Key, Option<Duration>> = times.collect();
         let processes = processes();
+        let mut alive: HashMap<Key, &Process> = HashMap::new();
         let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
         for process in &processes {
+            alive.insert(process.key(), process);
             children.entry(process.parent).or_default().push(process);
         }
-        let mut seen = HashSet::new();
-        let usages = inits.iter().zip(workspaces).map(|(init, dirs)| {
-            let (pid, started) = (*init)?;
-            let is_it = |process: &&Process| process.pid == pid && process.started == started;
-            let root = processes.iter().find(is_it)?;
-            let usage = self.usage(root, &children, &leaders(dirs), &mut seen);
-            Some(with_group(usage, dirs))
+        self.known
+            .retain(|_, known| alive.contains_key(&known.init));
+        let usages = workspaces.iter().map(|dirs| {
+            let known = self.known.remove(&dirs.dir);
+            let mut known = known.or_else(|| Known::read(dirs))?;
+            let root = *alive.get(&known.init)?;
+            let family = family(root, &children);
+            let before = before.get(&known.init).copied().flatten();
+            let was_complete = before.is_some() && known.is_of(&family);
+            let usage = match known.last.take() {
+                // No process started, ended or ran since.
+                Some((earlier, usage)) if earlier == family => usage,
+                _ => with_group(self.usage(&family, dirs, known.depth), known.group.as_ref()),
+            };
+            known.last = Some((family, usage.clone()));
+            known.at_rest = known
+                .time()
+                .filter(|now| was_complete && before == Some(*now));
+            self.known.insert(dirs.dir.clone(), known);
+            Some(Usage {
+                age: root.age(),
+                ..usage
+            })
         });
         let usages = usages.collect();
-        self.marks.retain(|key, _| seen.contains(key));
+        self.marks.retain(|key, _| alive.contains_key(key));
         usages
     }
 
-    fn usage(
-        &mut self,
-        root: &Process,
-        children: &HashMap<i32, Vec<&Process>>,
-        leaders: &HashMap<u32, String>,
-        seen: &mut HashSet<(i32, u64)>,
-    ) -> Usage {
+    /// The use of each workspace, if no process of any of them ran since all processes were read.
+    fn unchanged(&self, workspaces: &[WorkspaceDirs]) -> Option<Vec<Option<Usage>>> {
+        self.read_at.filter(|at| at.elapsed() < LONGEST_REST)?;
+        let usages = workspaces.iter().map(|dirs| {
+            let known = self.known.get(&dirs.dir)?;
+            known.resting()?;
+            let (family, usage) = known.last.as_ref()?;
+            let age = family.first()?.age();
+            Some(Some(Usage {
+                age,
+                ..usage.clone()
+            }))
+        });
+        usages.collect()
+    }
+
+    /// The processor time of a workspace's keeper and processes. Two equal times: none of them ran in between. `None`: a
+    /// process may run that the last look did not see.
+    pub fn processor_time(&self, dirs: &WorkspaceDirs) -> Option<Duration> {
+        let known = self.known.get(&dirs.dir)?;
+        let inside = known.resting()?;
+        let (family, _) = known.last.as_ref()?;
+        // The keeper is the parent of init.
+        let keeper = units::processor_time(family.first()?.parent)?;
+        Some(keeper + inside)
+    }
+
+    /// The sum over a workspace's processes, parents first.
+    fn usage(&mut self, family: &[Process], dirs: &WorkspaceDirs, depth: Option<usize>) -> Usage {
         let mut usage = Usage::default();
-        let depth = process::depth(root.pid);
-        let mut stack = vec![(root, None)];
-        while let Some((process, of_parent)) = stack.pop() {
-            let key = (process.pid, process.started);
-            if !seen.insert(key) {
-                continue;
-            }
+        let mut names: HashMap<i32, Option<String>> = HashMap::new();
+        let mut leading = None;
+        for process in family {
             let load = process.load();
             usage.total.add(load);
-            let mark = self.marks.entry(key).or_insert_with(|| {
+            let of_parent = names.get(&process.parent).cloned().flatten();
+            let mark = self.marks.entry(process.key()).or_insert_with(|| {
+                let leaders = leading.get_or_insert_with(|| leaders(dirs));
                 let leads = || leaders.get(&number_inside(process.pid, depth?)?).cloned();
                 service_of(process.pid).or_else(leads).or(of_parent)
             });
             if let Some(name) = mark {
                 usage.services.entry(name.clone()).or_default().add(load);
             }
-            let below = children.get(&process.pid).into_iter().flatten();
-            stack.extend(below.map(|child| (*child, mark.clone())));
+            names.insert(process.pid, mark.clone());
         }
         usage
+    }
+}
+
+/// A process and its descendants, parents before children.
+fn family(root: &Process, children: &HashMap<i32, Vec<&Process>>) -> Vec<Process> {
+    let mut family = vec![*root];
+    let mut seen = HashSet::from([root.key()]);
+    let mut next = 0;
+    while let Some(process) = family.get(next) {
+        next += 1;
+        for child in children.get(&process.pid).into_iter().flatten() {
+            if seen.insert(child.key()) {
+                family.push(**child);
+            }
+        }
+    }
+    family
+}
+
+// === impl Known ===
+
+impl Known {
+    fn read(dirs: &WorkspaceDirs) -> Option<Self> {
+        let init = init_of(dirs)?;
+        Some(Self {
+            init,
+            depth: process::depth(init.0),
+            group: cgroup::leftover(dirs),
+            last: None,
+            at_rest: None,
+        })
+    }
+
+    /// The processor time of its processes, as far as they are known; `None`: one of them has ended.
+    fn time(&self) -> Option<Duration> {
+        let (family, _) = self.last.as_ref()?;
+        let times = family.iter();
+        times
+            .map(|process| units::processor_time(process.pid))
+            .sum()
+    }
+
+    /// That time, if all processes are known and none of them ran since they were read.
+    fn resting(&self) -> Option<Duration> {
+        self.at_rest.filter(|at_rest| self.time() == Some(*at_rest))
+    }
+
+    /// Whether the last measurement found the same processes.
+    fn is_of(&self, family: &[Process]) -> bool {
+        let Some((last, _)) = &self.last else {
+            return false;
+        };
+        last.iter()
+            .map(Process::key)
+            .eq(family.iter().map(Process::key))
     }
 }
 
@@ -99,7 +215,7 @@ impl Meter {
 
 impl Process {
     fn read(pid: i32) -> Option<Self> {
-        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::parse(pid, &process::read_stat(pid)?)
     }
 
     fn parse(pid: i32, text: &str) -> Option<Self> {
@@ -117,6 +233,23 @@ impl Process {
             started: number(22)?.max(0).cast_unsigned(),
             pages: number(24)?.max(0).cast_unsigned(),
         })
+    }
+
+    fn key(&self) -> Key {
+        (self.pid, self.started)
+    }
+
+    /// The time since it was started.
+    fn age(&self) -> Duration {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let now = Duration::try_from(now).unwrap_or_default();
+        now.saturating_sub(self.started_at())
+    }
+
+    /// Since the boot.
+    fn started_at(&self) -> Duration {
+        let per_second = units::ticks_per_second();
+        Duration::from_nanos(self.started.saturating_mul(1_000_000_000 / per_second))
     }
 
     fn load(&self) -> Load {
@@ -137,7 +270,7 @@ fn processes() -> Vec<Process> {
 }
 
 /// The init of a workspace, if its last run has not ended.
-fn init_of(dirs: &WorkspaceDirs) -> Option<(i32, u64)> {
+pub fn init_of(dirs: &WorkspaceDirs) -> Option<Key> {
     let text = fs::read(dirs.last_run()).ok()?;
     let last: LastRun = serde_json::from_slice(&text).ok()?;
     let init = last.init.filter(|_| last.ended.is_none())?;
@@ -173,8 +306,8 @@ fn service_of(pid: i32) -> Option<String> {
 }
 
 /// The kernel's totals of a group include ended processes, so they are better than a sum.
-fn with_group(mut usage: Usage, dirs: &WorkspaceDirs) -> Usage {
-    let Some(counted) = cgroup::leftover(dirs).map(|group| group.counted()) else {
+fn with_group(mut usage: Usage, group: Option<&Group>) -> Usage {
+    let Some(counted) = group.map(Group::counted) else {
         return usage;
     };
     usage.total.cpu = counted.cpu.unwrap_or(usage.total.cpu);
@@ -185,6 +318,8 @@ fn with_group(mut usage: Usage, dirs: &WorkspaceDirs) -> Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_keeper::wire::Incarnation;
+    use std::io::{Read, Write};
 
     #[test]
     fn what_a_stat_says() {
@@ -208,5 +343,105 @@ mod tests {
         let all = processes();
         let found = all.iter().find(|process| process.pid == own).unwrap();
         assert!(found.load().memory > 0);
+    }
+
+    /// A workspace whose init is a shell that runs what it reads.
+    struct Inhabited {
+        dirs: WorkspaceDirs,
+        shell: std::process::Child,
+        _place: tempfile::TempDir,
+    }
+
+    impl Inhabited {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let piped = std::process::Stdio::piped;
+            let mut shell = std::process::Command::new("/bin/sh");
+            let shell = shell.stdin(piped()).stdout(piped()).spawn().unwrap();
+            let dirs = WorkspaceDirs {
+                dir: place.path().to_owned(),
+                socket: place.path().join("socket"),
+            };
+            let last = LastRun {
+                boot_id: String::new(),
+                ended: None,
+                init: Incarnation::of(shell.id().cast_signed()),
+            };
+            fs::write(dirs.last_run(), serde_json::to_vec(&last).unwrap()).unwrap();
+            Self {
+                dirs,
+                shell,
+                _place: place,
+            }
+        }
+
+        /// Returns when the shell has written `done`.
+        fn run(&mut self, command: &str) {
+            let stdin = self.shell.stdin.as_mut().unwrap();
+            writeln!(stdin, "{command}\necho done").unwrap();
+            let mut done = [0; 5];
+            self.shell
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut done)
+                .unwrap();
+            assert_eq!(&done, b"done\n");
+        }
+
+        /// Whether the shell and its children wait: a process that waits for a processor is not at rest.
+        fn is_blocked(&self) -> bool {
+            let shell = self.shell.id();
+            let children = format!("/proc/{shell}/task/{shell}/children");
+            let children = fs::read_to_string(children).unwrap();
+            let all = children.split_whitespace().map(str::to_owned);
+            all.chain([shell.to_string()]).all(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/stat"))
+                    .is_ok_and(|stat| stat.contains(") S "))
+            })
+        }
+
+        /// Looks until the meter knows that nothing runs inside.
+        fn at_rest(&self, meter: &mut Meter) -> Usage {
+            let limit = Instant::now() + Duration::from_secs(30);
+            loop {
+                let was_blocked = self.is_blocked();
+                let usage = meter.look(std::slice::from_ref(&self.dirs)).pop();
+                let is_at_rest = meter.known.values().any(|known| known.resting().is_some());
+                if is_at_rest && was_blocked {
+                    return usage.flatten().unwrap();
+                }
+                assert!(Instant::now() < limit, "the shell does not come to rest");
+            }
+        }
+    }
+
+    impl Drop for Inhabited {
+        fn drop(&mut self) {
+            let _ = self.shell.kill();
+            let _ = self.shell.wait();
+        }
+    }
+
+    #[test]
+    fn processes_are_read_again_when_one_of_a_workspace_ran() {
+        let (mut inhabited, mut meter) = (Inhabited::new(), Meter::default());
+        inhabited.run(":");
+        assert_eq!(inhabited.at_rest(&mut meter).total.processes, 1);
+        let read_at = meter.read_at;
+        let usage = meter.look(std::slice::from_ref(&inhabited.dirs)).pop();
+        assert_eq!(usage.flatten().unwrap().total.processes, 1);
+        assert_eq!(meter.read_at, read_at, "nothing ran, so nothing is read");
+        // This test is the parent, and runs.
+        let time = meter.processor_time(&inhabited.dirs).unwrap();
+        assert!(meter.processor_time(&inhabited.dirs).unwrap() > time);
+
+        inhabited.run("sleep 1000 >/dev/null & pid=$!");
+        assert_eq!(meter.processor_time(&inhabited.dirs), None);
+        assert_eq!(inhabited.at_rest(&mut meter).total.processes, 2);
+        assert!(meter.processor_time(&inhabited.dirs).is_some());
+        inhabited.run("kill $pid; wait");
+        assert_eq!(meter.processor_time(&inhabited.dirs), None);
+        assert_eq!(inhabited.at_rest(&mut meter).total.processes, 1);
     }
 }

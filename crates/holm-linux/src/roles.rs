@@ -7,13 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Runs the requested role and does not return, or returns at once for the ordinary program.
 pub fn dispatch() {
-    crate::sys::lookup::use_built_in_sources();
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
     let first = arguments.next().unwrap_or_default();
     if name == launch::INIT_NAME {
         init::main(first.as_bytes(), &Kernel);
     }
+    // Only keepers and the ordinary program look up names.
+    crate::sys::lookup::use_built_in_sources();
     if first == keeper::ROLE {
         keeper::main(&arguments.next().unwrap_or_default());
     }

@@ -81,7 +81,7 @@ fn run(place: &Path, test: &str) {
         home: place.to_owned(),
         ..conformance::spec(&id, &project, &commit)
     };
-    let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new()))).unwrap();
+    let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new())), &[]).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if test == DRIVER {
         return runtime.block_on(conformance::check(Arc::new(driver), spec));

@@ -40,6 +40,10 @@ pub struct Port {
     pub port: u16,
     pub host_port: Option<u16>,
     pub source: Source,
+    /// Of its address: `http`, `postgres`.
+    pub scheme: String,
+    /// The `Host` that previews show to the server, if not their own.
+    pub host: Option<String>,
     pub is_listening: bool,
     /// Whether `localhost:<port>` of the host is forwarded to this port.
     pub is_canonical: bool,

@@ -145,9 +145,30 @@ impl Authority {
     /// The token that stands for a value inside a workspace. It depends only on the value's shape,
     /// so programs can keep the token when the value is replaced.
     pub fn token(&self, workspace: &str, secret: &str, value: &Value) -> Result<String, Unfit> {
+        self.token_of(workspace, secret, value.reveal())
+    }
+
+    /// The same, but a JSON web token keeps what it says about the account and expires, which its
+    /// program reads. Without its signature it is worthless.
+    pub fn described_token(
+        &self,
+        workspace: &str,
+        secret: &str,
+        value: &Value,
+    ) -> Result<String, Unfit> {
+        let text = value.reveal();
+        let (said, signature) = match placeholder::signature(text) {
+            Some(start) => text.split_at(start),
+            None => ("", text),
+        };
+        let token = self.token_of(workspace, secret, signature)?;
+        Ok(format!("{said}{token}"))
+    }
+
+    fn token_of(&self, workspace: &str, secret: &str, text: &str) -> Result<String, Unfit> {
         let derived = Hkdf::<Sha256>::new(Some(NOISE), self.key.serialized_der());
         let (mut block, mut buffer, mut used) = (0u64, Zeroizing::new([0; 64]), 64);
-        placeholder::token(value.reveal(), || {
+        placeholder::token(text, || {
             if used == buffer.len() {
                 let number = block.to_le_bytes();
                 let length = (workspace.len() as u64).to_le_bytes();

@@ -12,12 +12,14 @@ use holm_api::audit::{AuditEntry as ApiEntry, AuditList, AuditQuery};
 use holm_api::route::Route;
 use holm_core::{Code, RequestId, WorkspaceId};
 use holm_engine::Engine;
-use holm_engine::store::{AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults};
+use holm_engine::store::{
+    AuditEntry, AuditFilter, AuditNote, AuditOutcome, AuditRecord, AuditResults,
+};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
 /// A request, as far as the record needs it.
 pub struct Asked {
@@ -31,10 +33,11 @@ pub struct Asked {
     pub subject: Option<String>,
 }
 
-/// Entries that are written asynchronously, in order.
+/// What is written asynchronously, in order.
 enum Later {
-    Entry(Box<AuditEntry>),
-    Outcome(AuditOutcome),
+    Note(AuditNote),
+    /// Answered when everything before it is written.
+    Settle(oneshot::Sender<()>),
 }
 
 /// A handle; clones share everything.
@@ -61,6 +64,13 @@ const TOGETHER: Duration = Duration::from_secs(10);
 
 /// Callers whose refusals are counted at a time; beyond that only the first is recorded.
 const MOST_CALLERS: usize = 256;
+
+/// Routes on the way to a new workspace, whose entries are written while the work goes on. The first
+/// one only makes the repository known, and how a creation ended is added later, in order.
+const BESIDE: [&str; 2] = ["/projects/sync", "/projects/{id}/workspaces"];
+
+/// Entries that are written in one transaction.
+const MOST_AT_ONCE: usize = 64;
 
 const OFTEN: Duration = Duration::from_secs(1);
 
@@ -91,6 +101,7 @@ async fn list(
             AuditResults::All
         },
     };
+    app.audit.settle().await;
     let mut found = app.engine.audit(filter, limit + 1).await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
@@ -153,7 +164,7 @@ impl Audit {
             code,
         };
         // The writer is gone only when the daemon ends.
-        let _ = self.later.send(Later::Outcome(outcome));
+        let _ = self.later.send(Later::Note(AuditNote::Outcome(outcome)));
     }
 
     /// Records an action of holm itself.
@@ -214,12 +225,13 @@ impl Audit {
         if counts && !self.is_first(&entry) {
             return;
         }
-        match status {
-            // A client that waits for a command must not wait for this too.
-            StatusCode::SWITCHING_PROTOCOLS => {
-                let _ = self.later.send(Later::Entry(Box::new(entry)));
-            }
-            _ => self.write(entry).await,
+        // A client that waits for a command or a creation must not wait for this too.
+        let is_waited_for = BESIDE.contains(&entry.route.as_str()) && status == StatusCode::OK;
+        if status == StatusCode::SWITCHING_PROTOCOLS || is_waited_for {
+            let note = AuditNote::Entry(Box::new(entry));
+            let _ = self.later.send(Later::Note(note));
+        } else {
+            self.write(entry).await;
         }
     }
 
@@ -227,12 +239,12 @@ impl Audit {
     pub async fn watch(self) {
         let mut waiting = self.waiting.lock().await;
         let mut often = tokio::time::interval(OFTEN);
+        let mut later = Vec::new();
         loop {
             tokio::select! {
-                later = waiting.recv() => match later {
-                    Some(Later::Entry(entry)) => self.write(*entry).await,
-                    Some(Later::Outcome(outcome)) => self.add(outcome).await,
-                    None => return,
+                count = waiting.recv_many(&mut later, MOST_AT_ONCE) => match count {
+                    0 => return,
+                    _ => self.write_later(std::mem::take(&mut later)).await,
                 },
                 _ = often.tick() => for entry in self.due() {
                     self.write(entry).await;
@@ -241,9 +253,29 @@ impl Audit {
         }
     }
 
-    async fn add(&self, outcome: AuditOutcome) {
-        if let Err(fault) = self.engine.end_audit(outcome.clone()).await {
-            tracing::warn!(%fault, ?outcome, "how this ended was not written down");
+    /// Waits until what was answered before is written, so that a reader sees it.
+    async fn settle(&self) {
+        let (written, settled) = oneshot::channel();
+        let _ = self.later.send(Later::Settle(written));
+        // No task writes any more when the daemon stops.
+        let _ = tokio::time::timeout(OFTEN, settled).await;
+    }
+
+    async fn write_later(&self, later: Vec<Later>) {
+        let (mut notes, mut readers) = (Vec::new(), Vec::new());
+        for one in later {
+            match one {
+                Later::Note(note) => notes.push(note),
+                Later::Settle(reader) => readers.push(reader),
+            }
+        }
+        if !notes.is_empty()
+            && let Err(fault) = self.engine.note_audit(notes.clone()).await
+        {
+            tracing::warn!(%fault, ?notes, "who did this or how it ended was not written down");
+        }
+        for reader in readers {
+            let _ = reader.send(());
         }
     }
 

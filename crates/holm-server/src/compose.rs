@@ -7,15 +7,17 @@ use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
+use holm_core::address;
 use holm_core::config::{
-    Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Project,
-    ProjectConfig, Root, SIBLINGS, Scope,
+    Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Port, Project,
+    ProjectConfig, Root, SIBLINGS, Scope, Variable,
 };
+use holm_core::environment::looks_secret;
 use holm_core::policy::Typed;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{
     Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
-    Network, Purpose, Shared, Siblings, Volume,
+    Network, Purpose, Shared, Siblings, Version, Volume,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
@@ -47,10 +49,8 @@ impl App {
         } else {
             Untrusted::Refuse
         };
-        let text = create.config.as_deref();
-        let judged = self
-            .judge(&project.id, text, &create.worktree_include)
-            .await?;
+        let (text, listed) = (create.config.as_deref(), &create.worktree_include);
+        let judged = self.judge(&project.id, text, listed).await?;
         let (judged, mut notes) = judged.settle(untrusted)?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
@@ -68,17 +68,17 @@ impl App {
             home: &home,
             toolchains: &found.shown,
         };
-        let layers = self.layers(create, project, asked, surroundings).await?;
-        let start = Start::of(create, &root, &home);
-        let caches = self.caches(&start, project, &judged.config).await?;
-        notes.extend(shared_caches(&caches));
-        let volumes = self.volumes(&start, project, &judged.config).await?;
+        let (config, start) = (&judged.config, Start::of(create, &root, &home));
+        let (layers, why) = self.layers(create, project, config, surroundings).await?;
+        notes.extend(why);
+        let caches = self.caches(&start, project, config).await?;
+        let volumes = self.volumes(&start, project, config).await?;
         refuse_covering(&volumes, &root, &home)?;
-        notes.extend(said_of_volumes(&volumes, &judged.config));
+        notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
         let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
-            version: holm_core::spec::Version,
+            version: Version,
             id: String::new(),
             project_id: project.id.to_string(),
             driver: asked.driver,
@@ -89,6 +89,7 @@ impl App {
             protected_paths: protected_paths(asked),
             nested: asked.nested,
             environment: environment(create, found.path),
+            env: declared::variables(&judged.config.env),
             toolchains: found.shown,
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
@@ -249,8 +250,9 @@ pub fn refuse_covering(volumes: &[Volume], root: &Path, home: &Path) -> Result<(
     ))
 }
 
-fn said_of_volumes(volumes: &[Volume], config: &ProjectConfig) -> Vec<String> {
-    [shared_volumes(volumes), unused_seeds(config)].concat()
+fn said_of_config(volumes: &[Volume], config: &ProjectConfig) -> Vec<String> {
+    let secrets = secrets_in_env(config);
+    [shared_volumes(volumes), unused_seeds(config), secrets].concat()
 }
 
 /// Seeds of volumes that start empty.
@@ -281,6 +283,19 @@ fn shared_volumes(volumes: &[Volume]) -> Vec<String> {
         )
     };
     shared.map(note).collect()
+}
+
+/// Values of `[env]` that should be secrets: every program inside can read them, and so can everybody
+/// who reads the repository.
+pub fn secrets_in_env(config: &ProjectConfig) -> Vec<String> {
+    let env = config.env.iter();
+    let secret = env.filter(|(name, value)| looks_secret(name.as_str(), value));
+    let note = |(name, _): (&Variable, &String)| {
+        format!(
+            "`{name}` in [env] of holm.toml looks like a secret; [secrets.{name}] keeps its value out of the file"
+        )
+    };
+    secret.map(note).collect()
 }
 
 fn environment(create: &CreateWorkspace, path: String) -> Environment {
@@ -357,10 +372,10 @@ pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
             allow.push(text);
         }
     }
-    let ports = config.ports.iter().map(|(name, port)| DeclaredPort {
-        name: name.to_string(),
-        port: port.get(),
-    });
+    let ports = config
+        .ports
+        .iter()
+        .map(|(name, port)| declared_port(config, name, port));
     let shared = config.shared.iter().map(|(name, shared)| Shared {
         name: name.to_string(),
         address: shared.address.to_string(),
@@ -371,6 +386,17 @@ pub fn network(config: &ProjectConfig, user: &ConfigEgress) -> Network {
         egress: Egress { mode, allow },
         shared: shared.collect(),
         names: config.services.keys().map(Name::to_string).collect(),
+    }
+}
+
+fn declared_port(config: &ProjectConfig, name: &Name, declared: &Port) -> DeclaredPort {
+    let (run, port) = (config.command_on(declared.port), declared.port.get());
+    let host = declared.host.as_ref().map(ToString::to_string);
+    DeclaredPort {
+        name: name.to_string(),
+        port,
+        scheme: address::scheme(run, name.as_str(), port).to_owned(),
+        host: host.or_else(|| address::default_host(run?, port)),
     }
 }
 

@@ -2,8 +2,9 @@
 //! [`super::compose`].
 
 use super::trust::Judged;
-use holm_core::config::{self, Name, ProjectConfig, Receiver};
+use holm_core::config::{self, Name, ProjectConfig, Receiver, Variable};
 use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
+use std::collections::BTreeMap;
 
 /// Settings that only a new workspace takes over.
 pub fn declared(config: &ProjectConfig) -> Declared {
@@ -25,7 +26,11 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {
         name: name.to_string(),
         run: service.run.clone(),
-        ready: service.ready.as_ref().map(ready),
+        ready: service
+            .ready
+            .as_ref()
+            .map(ready)
+            .or_else(|| answers(config, name)),
         depends_on: service.depends_on.iter().map(Name::to_string).collect(),
         restart: service.restart,
         on_assign: service.on_assign,
@@ -35,14 +40,21 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
             .iter()
             .map(|pattern| pattern.to_string())
             .collect(),
-        env: service
-            .env
-            .iter()
-            .map(|(name, value)| (name.to_string(), value.clone()))
-            .collect(),
-        port: port(config, name, service),
+        env: variables(&{
+            let mut env = config.env.clone();
+            env.extend(service.env.clone());
+            env
+        }),
+        port: config.service_port(name).map(|port| port.get()),
     });
     services.collect()
+}
+
+pub fn variables(declared: &BTreeMap<Variable, String>) -> Vec<(String, String)> {
+    let variables = declared.iter();
+    variables
+        .map(|(name, value)| (name.to_string(), value.clone()))
+        .collect()
 }
 
 /// Without values, which are in the vault.
@@ -71,11 +83,12 @@ fn receivers(config: &ProjectConfig, to: &[Receiver]) -> Vec<String> {
     for receiver in to {
         match receiver {
             Receiver::Service(name) if !config.services.contains_key(name) => {
-                let meant = config.ports.get(name).map(|port| port.get());
-                let serving = config.services.iter().filter(|(service, declared)| {
-                    meant.is_some() && port(config, service, declared) == meant
-                });
-                names.extend(serving.map(|(service, _)| service.to_string()));
+                let meant = config.ports.get(name).map(|port| port.port);
+                let serving = config
+                    .services
+                    .keys()
+                    .filter(|service| meant.is_some() && config.service_port(service) == meant);
+                names.extend(serving.map(Name::to_string));
             }
             _ => names.push(receiver.as_str().to_owned()),
         }
@@ -115,12 +128,12 @@ fn ready(ready: &config::Ready) -> Ready {
     }
 }
 
-/// The port of its readiness check, or the one with its name.
-fn port(config: &ProjectConfig, name: &Name, service: &config::Service) -> Option<u16> {
-    let asked = service.ready.as_ref().and_then(|ready| match &ready.probe {
-        config::Probe::Http { port, .. } | config::Probe::Tcp { port } => Some(*port),
-        config::Probe::Log { .. } | config::Probe::Command { .. } => None,
-    });
-    let port = asked.or_else(|| config.ports.get(name).copied())?;
-    Some(port.get())
+/// The check of a service that declares none: the port with its name accepts connections.
+fn answers(config: &ProjectConfig, name: &Name) -> Option<Ready> {
+    let port = config.ports.get(name)?.port.get();
+    let timeout = config::Ready::DEFAULT_TIMEOUT;
+    Some(Ready {
+        probe: Probe::Tcp { port },
+        timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+    })
 }

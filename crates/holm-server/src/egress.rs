@@ -57,7 +57,7 @@ async fn egress(
 ) -> Result<Response, Failure> {
     app.engine.spec(&id).await?;
     let limit = which.limit.unwrap_or(USUAL).min(MOST);
-    let keeper = app.engine.keeper(&id).await?;
+    let keeper = app.engine.reader(&id).await?;
     let (first, place) = keeper.egress(EgressFrom::Last(limit)).await?;
     if !which.follow {
         let lines = first.split(|byte| *byte == b'\n');

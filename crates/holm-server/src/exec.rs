@@ -90,7 +90,8 @@ async fn converse(
         return Ok(None);
     };
     let command = begin(app, id, key, first?).await?;
-    run(command, sink, stream).await
+    // A client that has seen output sees in a list what the command did.
+    run(command, sink, stream, || app.engine.mark(id)).await
 }
 
 /// The first message must start a command or reconnect.
@@ -151,9 +152,10 @@ async fn run(
     command: ExecStream,
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
+    mark: impl Fn(),
 ) -> Result<Option<u8>, Fault> {
     let input_passed = pass_input(stream, command.input.clone());
-    let output_passed = pass_output(command.output, sink);
+    let output_passed = pass_output(command.output, sink, mark);
     tokio::pin!(input_passed, output_passed);
     tokio::select! {
         biased;
@@ -240,8 +242,10 @@ async fn pass_input(
 async fn pass_output(
     mut output: mpsc::Receiver<ExecOutput>,
     sink: &mut Sink,
+    mark: impl Fn(),
 ) -> Result<Option<u8>, Fault> {
     while let Some(message) = output.recv().await {
+        mark();
         match message {
             ExecOutput::Started => send_control(sink, &ToClient::Started).await,
             ExecOutput::Kept => send_control(sink, &ToClient::Kept).await,

@@ -10,6 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use holm_api::ErrorBody;
+use holm_api::route::ROUTES;
 use holm_core::{
     Cause, Code, Fault, Kind, ProjectId, RunId, SessionId, TokenId, WorkspaceId, session,
 };
@@ -28,6 +29,10 @@ pub struct Body<T>(pub T);
 
 /// Query parameters of exactly the documented form.
 pub struct Parameters<T>(pub T);
+
+/// The workspace of the path, which the gate resolved from what the user typed.
+#[derive(Clone, Debug)]
+pub struct Named(pub WorkspaceId);
 
 pub type Answer<T> = Result<Json<T>, Failure>;
 
@@ -89,8 +94,15 @@ macro_rules! key {
             async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
                 let path = RawPathParams::from_request_parts(parts, state).await;
                 let path = path.map_err(|error| bad_request(error.body_text()))?;
-                $(let $name = path.iter().find(|(name, _)| *name == stringify!($name));)+
-                Ok(Self($($parse($name.map_or("", |(_, text)| text))?),+))
+                let named = parts.extensions.get::<Named>();
+                $(
+                    let $name = path.iter().find(|(name, _)| *name == stringify!($name));
+                    let $name = match ($name.map_or("", |(_, text)| text), named) {
+                        (holm_api::TYPED, Some(Named(id))) => id.as_str(),
+                        (text, _) => text,
+                    };
+                )+
+                Ok(Self($($parse($name)?),+))
             }
         }
 
@@ -185,6 +197,38 @@ fn explained(error: &BytesRejection) -> String {
 
 pub async fn not_found(method: Method, uri: Uri) -> Failure {
     no_such_route(&method, &uri)
+}
+
+/// The path exists, with other methods.
+pub async fn wrong_method(method: Method, uri: Uri) -> Failure {
+    not_with(&method, &uri)
+}
+
+pub fn not_with(method: &Method, uri: &Uri) -> Failure {
+    let path = uri.path();
+    let path = path.strip_prefix(holm_api::PREFIX).unwrap_or(path);
+    let others: Vec<&str> = ROUTES
+        .iter()
+        .filter(|route| matches(route.path, path))
+        .map(|route| route.method)
+        .collect();
+    Failure(Fault::new(
+        Code::MethodNotAllowed,
+        format!("{} does not take {method}", path.escape_debug()),
+        format!("it takes {}", others.join(", ")),
+    ))
+}
+
+/// Whether a path is one of a route such as `/workspaces/{id}`.
+fn matches(route: &str, path: &str) -> bool {
+    let (mut route, mut path) = (route.split('/'), path.split('/'));
+    loop {
+        match (route.next(), path.next()) {
+            (None, None) => return true,
+            (Some(part), Some(word)) if part == word || part.starts_with('{') => {}
+            _ => return false,
+        }
+    }
 }
 
 pub fn no_such_route(method: &Method, uri: &Uri) -> Failure {

@@ -8,7 +8,7 @@ use super::App;
 use super::audit::{Answered, Asked};
 use super::bounds::{self, Bounds};
 use super::caller::{Caller, Way, discreet};
-use super::failure::{Failure, no_such_route, workspace_id};
+use super::failure::{Failure, Named, no_such_route, not_with, workspace_id};
 use super::listen::Peer;
 use super::tokens::Refusal;
 use axum::body::{Body, HttpBody};
@@ -19,7 +19,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::route::{Access, Content, Route};
-use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId};
+use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId, hint};
 use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
 use std::sync::Arc;
@@ -38,6 +38,21 @@ struct Refused {
 pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let way = Way::of(&head.extensions);
+    let named = match typed(way.as_ref(), &head) {
+        Some(typed) => match app.engine.resolve(&typed).await {
+            Ok(id) => Some(Named(id)),
+            // Nothing was requested of a workspace, so nothing is recorded.
+            Err(fault) => {
+                let mut response = Failure(fault).into_response();
+                finish(&mut response, &RequestId::random());
+                return response;
+            }
+        },
+        None => None,
+    };
+    if let Some(named) = &named {
+        head.extensions.insert(named.clone());
+    }
     let asked = asked(&mut head).await;
     let behalf = on_behalf_of(way.as_ref(), &head.headers);
     let admitted = match &way {
@@ -60,6 +75,12 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
         response = Failure(discreet(&app.paths, own, fault)).into_response();
         *response.status_mut() = status;
     }
+    if let (Some(fault), Caller::Token { .. }) = (&fault, &caller) {
+        let status = response.status();
+        let hint = hint::for_routes(&fault.hint);
+        response = Failure(fault.clone().with_hint(hint)).into_response();
+        *response.status_mut() = status;
+    }
     if response.status() == axum::http::StatusCode::UNAUTHORIZED {
         app.tokens.note_ended().await;
     }
@@ -70,7 +91,22 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     };
     app.audit.note(&asked, &caller, actor, answered).await;
     finish(&mut response, &asked.id);
+    let id = named.map(|Named(id)| HeaderValue::from_str(id.as_str()));
+    if let Some(Ok(id)) = id {
+        response.headers_mut().insert(holm_api::WORKSPACE, id);
+    }
     response
+}
+
+/// What the user typed for the workspace of this route. Labels are no keys: only the user's own
+/// client sends them, at the socket.
+fn typed(way: Option<&Way>, head: &Parts) -> Option<String> {
+    let typed = head.headers.get(holm_api::WORKSPACE)?;
+    let is_typed = head.uri.path().split('/').nth(4) == Some(holm_api::TYPED);
+    match way {
+        Some(Way::Socket(_)) if is_typed => Some(typed.to_str().ok()?.to_owned()),
+        _ => None,
+    }
 }
 
 /// The actor that the daemon names when it calls itself. Accepted only from this process.
@@ -145,7 +181,10 @@ async fn asked(head: &mut Parts) -> Asked {
         id: RequestId::random(),
         method: head.method.to_string(),
         route,
-        workspace: id.and_then(|id| WorkspaceId::parse(id).ok()),
+        workspace: match head.extensions.get::<Named>() {
+            Some(Named(id)) => Some(id.clone()),
+            None => id.and_then(|id| WorkspaceId::parse(id).ok()),
+        },
         subject: subjects.into_iter().flatten().next(),
     }
 }
@@ -164,7 +203,9 @@ fn admit(
         fault,
     };
     let Some(route) = asked.route else {
-        return Err(refuse(no_such_route(&head.method, &head.uri).0));
+        let is_path = head.extensions.get::<MatchedPath>().is_some();
+        let missing = if is_path { not_with } else { no_such_route };
+        return Err(refuse(missing(&head.method, &head.uri).0));
     };
     judge(route, &caller, asked, head).map_err(refuse)?;
     let has_body = !body.is_end_stream();

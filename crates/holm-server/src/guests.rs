@@ -71,6 +71,9 @@ async fn connection(app: &App, mut stream: UnixStream, router: Router) {
         tracing::warn!("a connection to the guests' socket did not say whose it is");
         return;
     };
+    if speaker == Some(Speaker::Keeper) {
+        return super::agents::renewal::serve(app, &id, stream).await;
+    }
     let (stream, sever) = Severable::new(stream);
     app.tokens.cuts().hold(id.as_str(), &sever);
     let way = Way::Guests(id, speaker);
@@ -105,7 +108,7 @@ async fn greeted(app: &App, stream: &mut UnixStream) -> Option<(WorkspaceId, Opt
     } = understand(&greeting)?;
     // A workspace in the trash is none.
     app.engine.spec(&id).await.ok()?;
-    let keeper = app.engine.keeper(&id).await.ok()?;
+    let keeper = app.engine.reader(&id).await.ok()?;
     let is_known = keeper.has_guest_secret(secret).await.ok()?;
     is_known.then_some((id, speaker))
 }

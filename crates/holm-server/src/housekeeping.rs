@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// How often the clock is checked.
+/// How often the clock and the log of the store are checked.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
 
 /// Starts all of it, until the daemon stops.
@@ -86,6 +86,9 @@ async fn watch_clock(app: Arc<App>) {
         }
         if let Err(fault) = app.engine.keep_clock().await {
             tracing::warn!(%fault, "what the clock said is not stored");
+        }
+        if let Err(fault) = app.engine.tidy_store().await {
+            tracing::warn!(%fault, "the log of the store was not moved into its file");
         }
         tokio::time::sleep(CLOCK_EVERY).await;
     }

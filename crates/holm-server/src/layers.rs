@@ -1,9 +1,9 @@
 //! Which layers a workspace gets: the key of its setup, and the checkout's build output.
 
-use super::App;
+use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
-use holm_core::config::{Name, Pattern, Policy, Project, ProjectConfig};
+use holm_core::config::{Name, Pattern, Policy, ProjectConfig};
 use holm_core::layer::{self, Choice, Ingredients, Layer, LayerKey, Maker, SeedIngredients};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{Cache, Layers, Seed, Setup, Volume};
@@ -27,6 +27,7 @@ type Asked = (String, String, Option<Vec<String>>);
 type Listed = Arc<Vec<(String, String)>>;
 
 /// The paths of code and home inside, and the visible host paths.
+#[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     pub root: &'a Path,
     pub home: &'a Path,
@@ -55,33 +56,46 @@ const CACHE_KEY_LENGTH: usize = 8;
 // === impl App ===
 
 impl App {
+    /// The layers of a new workspace, and why its set-up runs again.
     pub async fn layers(
         &self,
         create: &CreateWorkspace,
         project: &ProjectRecord,
-        asked: &Project,
+        config: &ProjectConfig,
         surroundings: Surroundings<'_>,
-    ) -> Result<Layers, Fault> {
+    ) -> Result<(Layers, Option<String>), Fault> {
+        let asked = &config.project;
         let warm = LayerKey::warm(project.id.as_str());
         let driver = self.engine.drivers().require(asked.driver)?;
-        let warm = driver.layer(&warm).await?.map(|_| warm.key);
-        if asked.setup.is_empty() {
-            return Ok(Layers { setup: None, warm });
+        let brought = driver.layer(&warm).await?;
+        let installed = brought.as_ref().map(|layer| layer.installed.clone());
+        let warm = brought.map(|_| warm.key);
+        if asked.setup.is_empty() || create.no_setup {
+            return Ok((Layers { setup: None, warm }, None));
         }
         let patterns = asked.setup_inputs.as_deref();
-        let commit = create.commit.as_deref();
-        let committed = self.inputs(commit, project, patterns).await?;
-        let changed = changed(create);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let mut ingredients = Ingredients {
-            commands: asked.setup.clone(),
-            root: text(surroundings.root),
-            home: text(surroundings.home),
-            toolchains: surroundings.toolchains.iter().map(|p| text(p)).collect(),
-            warm: warm.clone(),
-            inputs: layer::inputs(committed.iter().cloned(), &changed, patterns),
-            only: None,
-        };
+        let mut ingredients = self
+            .ingredients(create, project, config, surroundings)
+            .await?;
+        ingredients.warm.clone_from(&warm);
+        if let (Some(key), true) = (
+            &warm,
+            layer::is_set_up(&ingredients, &installed.unwrap_or_default()),
+        ) {
+            let setup = Setup {
+                key: key.clone(),
+                commands: asked.setup.clone(),
+                inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
+                // No set-up may build the layer of the checkout.
+                borrowed: true,
+            };
+            let note = "`setup` did not run: the checkout has installed exactly this lock file";
+            let layers = Layers {
+                setup: Some(setup),
+                warm,
+            };
+            return Ok((layers, Some(note.to_owned())));
+        }
         let key = |only: Option<String>| {
             ingredients.only = only;
             LayerKey {
@@ -96,10 +110,83 @@ impl App {
             inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
             borrowed,
         };
-        Ok(Layers {
+        let key = LayerKey {
+            project: project.id.to_string(),
+            key: setup.key.clone(),
+        };
+        let why = self
+            .why_setup_again(project, config, &key, &ingredients)
+            .await?;
+        let layers = Layers {
             setup: Some(setup),
             warm,
+        };
+        Ok((layers, why))
+    }
+
+    async fn ingredients(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+        config: &ProjectConfig,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Ingredients, Fault> {
+        let asked = &config.project;
+        let patterns = asked.setup_inputs.as_deref();
+        let commit = create.commit.as_deref();
+        let committed = self.inputs(commit, project, patterns).await?;
+        Ok(Ingredients {
+            commands: asked.setup.clone(),
+            root: surroundings.root.to_string_lossy().into_owned(),
+            home: surroundings.home.to_string_lossy().into_owned(),
+            toolchains: toolchains(surroundings.toolchains),
+            warm: None,
+            inputs: layer::with_env(
+                layer::inputs(committed.iter().cloned(), &changed(create), patterns),
+                &declared::variables(&config.env),
+            ),
+            only: None,
         })
+    }
+
+    /// Why a set-up will run although the workspace before had its output: one line. `None`: it will not
+    /// run, or nothing is known of one before.
+    async fn why_setup_again(
+        &self,
+        project: &ProjectRecord,
+        config: &ProjectConfig,
+        key: &LayerKey,
+        now: &Ingredients,
+    ) -> Result<Option<String>, Fault> {
+        let asked = &config.project;
+        let driver = self.engine.drivers().require(asked.driver)?;
+        if driver.layer(key).await?.is_some() {
+            return Ok(None);
+        }
+        let latest = self.engine.latest_workspace(&project.id).await?;
+        let Some(spec) = latest.map(|it| it.spec) else {
+            return Ok(None);
+        };
+        let (Some(setup), None) = (&spec.layers.setup, &spec.brought.dirty) else {
+            return Ok(None);
+        };
+        let patterns = asked.setup_inputs.as_deref();
+        let commit = spec.code.base_commit();
+        let committed = self.inputs(commit, project, patterns).await?;
+        let before = Ingredients {
+            commands: setup.commands.clone(),
+            root: spec.root.to_string_lossy().into_owned(),
+            home: spec.home.to_string_lossy().into_owned(),
+            toolchains: toolchains(&spec.toolchains),
+            warm: spec.layers.warm.clone(),
+            inputs: layer::with_env(
+                layer::inputs(committed.iter().cloned(), &[], patterns),
+                &spec.env,
+            ),
+            only: None,
+        };
+        let why = layer::why_again(&before, now);
+        Ok(why.map(|why| format!("`setup` ran again: {why}")))
     }
 
     /// The project's caches, with their initial content.
@@ -133,7 +220,7 @@ impl App {
             return notes;
         };
         for key in spec.tree_layers() {
-            let Ok(Some(Layer { left_out })) = driver.layer(&key).await else {
+            let Ok(Some(Layer { left_out, .. })) = driver.layer(&key).await else {
                 continue;
             };
             let what = match left_out.as_slice() {
@@ -172,7 +259,10 @@ impl App {
                     commands: volume.seed.clone(),
                     path: path.to_string_lossy().into_owned(),
                     root: root.to_string_lossy().into_owned(),
-                    inputs: layer::seed_inputs(committed, &start.changed, patterns),
+                    inputs: layer::with_env(
+                        layer::seed_inputs(committed, &start.changed, patterns),
+                        &declared::variables(&config.env),
+                    ),
                     only: None,
                 };
                 let key = |only| {
@@ -277,6 +367,16 @@ async fn chosen(
         Choice::Borrowed => (shared.key, true),
         Choice::Own => (key(only).key, false),
     })
+}
+
+/// The toolchains that decide what a set-up makes. A directory of programs that PATH names is none: another
+/// tool in `~/.local/bin` changes nothing that was installed.
+fn toolchains(shown: &[PathBuf]) -> Vec<String> {
+    let is_toolchain = |path: &&PathBuf| path.file_name().is_none_or(|name| name != "bin");
+    let shown = shown.iter().filter(is_toolchain);
+    shown
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// The code that a new workspace starts with.

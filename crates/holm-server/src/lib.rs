@@ -51,6 +51,7 @@ mod projects;
 mod receive_pack;
 mod reload;
 mod repositories;
+mod resume;
 mod routes;
 mod runs;
 pub mod runtime;
@@ -75,10 +76,11 @@ use door::Door;
 use errands::Errands;
 use events::Events;
 use health::LastHealth;
-use holm_api::workspace::Workspace;
+use holm_api::workspace::{Port, Workspace};
 use holm_config::paths::Paths;
 use holm_config::policy::PolicyFile;
 use holm_core::Fault;
+use holm_core::plan::State;
 use holm_core::spec::WorkspaceSpec;
 use holm_engine::clock::Clock;
 use holm_engine::driver::Measure;
@@ -90,7 +92,7 @@ use listen::{Peer, PeerListener};
 pub use mcp::Mcp;
 use metrics::Metrics;
 use repositories::Repositories;
-use routes::{PendingCommands, Routes};
+use routes::{Deaths, PendingCommands, Routes};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -107,6 +109,7 @@ pub struct App {
     routes: Routes,
     browsers: Browsers,
     watchers: sessions::Watchers,
+    waiting: resume::Waiting,
     events: Events,
     repositories: Repositories,
     secrets: Arc<secrets::Keeping>,
@@ -166,7 +169,7 @@ pub fn run(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), Fault
 
 async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), Fault> {
     let socket = paths.socket();
-    let (app, unheard) = App::open(paths, parts)?;
+    let (app, unheard, deaths) = App::open(paths, parts)?;
     let app = Arc::new(app);
     let door = Door::open(&app.paths, &app.home())?;
     app.routes.front_door().set(door.port());
@@ -204,6 +207,10 @@ async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), F
     ready();
     housekeeping::begin(&app);
     siblings::begin(&app);
+    tokio::spawn(until_stopped(
+        Arc::clone(&app),
+        resume::begin(Arc::clone(&app), deaths),
+    ));
     tokio::spawn(until_stopped(
         Arc::clone(&app),
         numbers::keep(Arc::clone(&app)),
@@ -293,7 +300,7 @@ fn message_bus() -> Option<String> {
 // === impl App ===
 
 impl App {
-    fn open(paths: Paths, parts: Parts) -> Result<(Self, PendingCommands), Fault> {
+    fn open(paths: Paths, parts: Parts) -> Result<(Self, PendingCommands, Deaths), Fault> {
         let store = (parts.store)(&paths)?;
         let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());
@@ -313,12 +320,13 @@ impl App {
         let engine = Engine::new(drivers, store, missing, clock);
         let policy = PolicyFile::of_machine();
         engine.keep_within(policy::bounds(policy.clone()));
-        let (routes, unheard) = Routes::new(&engine);
+        let (routes, unheard, deaths) = Routes::new(&engine);
         let app = Self {
             events: Events::new(engine.clone()),
             routes,
             browsers: Browsers::new(&paths.data_dir),
             watchers: sessions::Watchers::default(),
+            waiting: resume::Waiting::default(),
             repositories,
             secrets,
             errands: Errands::default(),
@@ -336,7 +344,7 @@ impl App {
             started_at: Timestamp::now(),
             stop: watch::channel(false).0,
         };
-        Ok((app, unheard))
+        Ok((app, unheard, deaths))
     }
 
     /// Continues what earlier daemons began.
@@ -348,9 +356,10 @@ impl App {
 
     /// The API form of a workspace, with its current ports.
     async fn workspace(&self, view: View) -> Workspace {
-        self.routes.settle().await;
         let specs = vec![Arc::clone(&view.record.spec)];
-        let mut workspace = self.with_ports(view).await;
+        let ports = self.routes.ports_of(&view.record.id).await;
+        let mut workspace = self.with_ports(view, ports).await;
+        workspace.policy = self.policy_in_force();
         self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
             .await;
         workspace
@@ -376,20 +385,26 @@ impl App {
         }
     }
 
-    /// As [`Self::workspace`], with the currently known ports.
-    async fn with_ports(&self, view: View) -> Workspace {
-        let ports = self.routes.ports(&view.record.id);
+    async fn with_ports(&self, view: View, ports: Vec<Port>) -> Workspace {
         let ports = self.routes.seen_anew(&view, ports).await;
         let notes = self.routes.notes(&view.record.id);
+        let waiting = self.waiting.of(&view.record.id);
         let mut workspace = view::workspace(view);
         workspace.notes.extend(notes);
-        // An unreadable policy is in force too: nothing starts.
-        let is_in_force = !matches!(self.policy.load(), Ok(None));
-        workspace.policy = is_in_force.then(|| self.policy.path.display().to_string());
+        if workspace.state != State::Running.as_str() {
+            workspace.notes.extend(waiting);
+        }
         if !ports.is_empty() {
             workspace.ports = ports;
         }
         workspace
+    }
+
+    /// The policy file, if there is one.
+    fn policy_in_force(&self) -> Option<String> {
+        // An unreadable policy is in force too: nothing starts.
+        let is_in_force = !matches!(self.policy.load(), Ok(None));
+        is_in_force.then(|| self.policy.path.display().to_string())
     }
 
     fn home(&self) -> PathBuf {

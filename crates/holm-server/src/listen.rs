@@ -3,11 +3,13 @@
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use holm_core::{Code, Fault};
+use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
@@ -84,15 +86,26 @@ impl Connected<IncomingStream<'_, PeerListener>> for Peer {
     }
 }
 
-/// The name of a user, or its number.
+/// The name of a user, or its number. A name that was found is remembered: every request asks.
 pub fn user_name(uid: u32) -> String {
+    static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = known().get(&uid) {
+        return name.clone();
+    }
+    match name_in_passwd(uid) {
+        Some(name) => known().entry(uid).or_insert(name).clone(),
+        None => uid.to_string(),
+    }
+}
+
+fn name_in_passwd(uid: u32) -> Option<String> {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = passwd.lines().find_map(|line| {
+    passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
         (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| uid.to_string())
+    })
 }
 
 /// Creates a socket that only this user can connect to, replacing a stale one.

@@ -181,7 +181,7 @@ impl App {
             } else {
                 EgressFrom::After(seen.egress)
             };
-            let keeper = self.engine.keeper(&view.record.id).await?;
+            let keeper = self.engine.reader(&view.record.id).await?;
             // What cannot be read now is perhaps there at the next look.
             if let Ok((fresh, place)) = keeper.egress(from).await {
                 lines.extend(fresh);

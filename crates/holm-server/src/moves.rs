@@ -1,8 +1,10 @@
 //! `/workspaces/{id}/assign` and `/sync`: moves a live workspace to another commit, with progress
 //! line by line.
 
+use super::caller::Caller;
 use super::failure::{Body, Failure, WorkspaceKey, bad_request, error_body, project_id};
 use super::{App, jsonl};
+use crate::helper::program;
 use axum::extract::State;
 use axum::response::Response;
 use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
@@ -12,6 +14,7 @@ use holm_core::spec::Manner;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::driver::ProgressEvent;
 use holm_engine::{Assign as Wanted, Progress};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -32,11 +35,20 @@ operations! {
 
 async fn assign(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Body(assign): Body<Assign>,
 ) -> Result<Response, Failure> {
+    let Some(commit) = assign.commit else {
+        let reference = assign.reference.as_deref();
+        let reference = reference.ok_or_else(|| bad_request("`ref` or `commit` is needed"))?;
+        check_name(reference)?;
+        let mut words = vec!["assign".to_owned(), id.to_string(), reference.to_owned()];
+        words.extend(assign.stash.then(|| "--stash".to_owned()));
+        return by_program(app, &caller, &id, words).await;
+    };
     let wanted = Wanted {
-        commit: assign.commit,
+        commit,
         ref_name: assign.reference,
         manner: if assign.stash {
             Manner::Stash
@@ -50,16 +62,49 @@ async fn assign(
 
 async fn sync(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Body(sync): Body<Sync>,
 ) -> Result<Response, Failure> {
+    let Some(commit) = sync.commit else {
+        let mut words = vec!["sync".to_owned(), id.to_string()];
+        if let Some(reference) = &sync.reference {
+            check_name(reference)?;
+            words.push(format!("--branch={reference}"));
+        }
+        return by_program(app, &caller, &id, words).await;
+    };
     let wanted = Wanted {
-        commit: sync.commit,
+        commit,
         ref_name: sync.reference,
         manner: Manner::Forward,
         shallow: sync.shallow,
     };
     move_streaming(app, id, wanted).await
+}
+
+/// Moves it as if the user had typed the command: the client's own program finds the commit in the user's
+/// repository, and sends what the daemon lacks.
+async fn by_program(
+    app: Arc<App>,
+    caller: &Caller,
+    id: &WorkspaceId,
+    mut words: Vec<String>,
+) -> Result<Response, Failure> {
+    caller.local().allow()?;
+    let spec = app.engine.spec(id).await?;
+    let project = app.engine.project(&project_id(&spec.project_id)?).await?;
+    words.push("--no-wait".to_owned());
+    let (_, reports) = mpsc::unbounded_channel();
+    let moving = async move {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match program::holm(Path::new(&project.path), &words, None).await {
+            Ok(moved) => MoveEvent::Moved(Box::new(moved)),
+            Err(fault) => MoveEvent::Error(error_body(&fault).error),
+        }
+    };
+    let report = |ProgressEvent { step, done, total }| MoveEvent::Progress { step, done, total };
+    Ok(jsonl::progress(moving, reports, report))
 }
 
 /// The response body owns the move: it is dropped when the client disconnects.
@@ -96,15 +141,15 @@ fn check(wanted: &Wanted) -> Result<(), Failure> {
             "`shallow` has something that is not an object id",
         ));
     }
-    let is_name = |name: &String| {
-        let has_control = name.chars().any(char::is_control);
-        !name.is_empty() && name.len() <= LONGEST_REF && !name.starts_with('-') && !has_control
-    };
-    if wanted.ref_name.as_ref().is_none_or(is_name) {
-        Ok(())
-    } else {
-        Err(bad_request("`ref` is not a name of a ref"))
+    wanted.ref_name.as_deref().map_or(Ok(()), check_name)
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let has_control = name.chars().any(char::is_control);
+    if name.is_empty() || name.len() > LONGEST_REF || name.starts_with('-') || has_control {
+        return Err(bad_request("`ref` is not a name of a ref"));
     }
+    Ok(())
 }
 
 // === impl App ===

@@ -19,6 +19,7 @@ use holm_proxy::visit::PortTraffic;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// The interval of a history.
 const EVERY: Duration = Duration::from_secs(5);
@@ -29,13 +30,17 @@ const SHORTEST: Duration = Duration::from_millis(250);
 /// How long a disk measurement is used.
 const DISK_FRESH: Duration = Duration::from_secs(30);
 
+/// How many disks are measured at once.
+const DISKS_AT_ONCE: usize = 4;
+
 /// How long a request for one workspace waits for its disk measurement.
 const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The measurements so far.
-#[derive(Default)]
 pub struct Gauge {
     seen: Mutex<Seen>,
+    /// For measuring disks, which takes a process each.
+    turns: Semaphore,
 }
 
 #[derive(Default)]
@@ -100,14 +105,11 @@ async fn one(
 ) -> Answer<WorkspaceNumbers> {
     let view = app.engine.show(&id).await?;
     app.sample(std::slice::from_ref(&id)).await?;
-    if app.gauge.is_unknown(&id) {
-        // A rate needs two samples.
-        tokio::time::sleep(SHORTEST).await;
-        app.sample(std::slice::from_ref(&id)).await?;
-    }
     let measuring = tokio::spawn(measure(Arc::clone(&app), view.record.clone()));
-    // It goes on, for the next request.
-    let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
+    if app.gauge.is_unmeasured(&id) {
+        // It goes on, for the next request.
+        let _ = tokio::time::timeout(DISK_PATIENCE, measuring).await;
+    }
     Ok(Json(app.workspace_numbers(&view)))
 }
 
@@ -117,13 +119,7 @@ pub async fn keep(app: Arc<App>) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        let known = app.engine.names().await;
-        let known = known.map(|names| names.into_iter().map(|(record, _)| record.id));
-        let sampled = match known {
-            Ok(ids) => app.sample_all(&ids.collect::<Vec<_>>()).await,
-            Err(fault) => Err(fault),
-        };
-        if let Err(fault) = sampled {
+        if let Err(fault) = app.sample_all().await {
             tracing::warn!(%fault, "the history has a gap");
         }
     }
@@ -134,6 +130,8 @@ async fn measure(app: Arc<App>, record: WorkspaceRecord) {
     if !app.gauge.begin_measuring(&record.id) {
         return;
     }
+    // The semaphore is never closed.
+    let _turn = app.gauge.turns.acquire().await;
     let what = Measure::Workspace(Arc::clone(&record.spec));
     let measured = match app.engine.driver(&record.spec) {
         Ok(driver) => driver.measure(what).await.ok(),
@@ -163,14 +161,18 @@ impl App {
         Ok(())
     }
 
-    /// As [`sample`](Self::sample); forgets all others.
-    async fn sample_all(&self, ids: &[WorkspaceId]) -> Result<(), Fault> {
-        if !ids.is_empty() {
-            self.sample(ids).await?;
+    /// Samples all that run, as far as known without a look; forgets what is gone.
+    async fn sample_all(&self) -> Result<(), Fault> {
+        let live = self.routes.table().snapshot();
+        let running = live.iter().filter(|workspace| workspace.is_running);
+        let running: Vec<_> = running.map(|workspace| workspace.id.clone()).collect();
+        if !running.is_empty() {
+            self.sample(&running).await?;
         }
-        let known: HashSet<_> = ids.iter().collect();
+        let running: HashSet<_> = running.iter().collect();
+        let known: HashSet<_> = live.iter().map(|workspace| &workspace.id).collect();
         let mut seen = self.gauge.seen();
-        seen.workspaces.retain(|id, _| known.contains(id));
+        seen.workspaces.retain(|id, _| running.contains(id));
         seen.disks.retain(|id, _| known.contains(id));
         let tallies = self.routes.inward().tallies();
         tallies.retain(|id| seen.workspaces.contains_key(id));
@@ -185,16 +187,23 @@ impl App {
 
 // === impl Gauge ===
 
+impl Default for Gauge {
+    fn default() -> Self {
+        Self {
+            seen: Mutex::default(),
+            turns: Semaphore::new(DISKS_AT_ONCE),
+        }
+    }
+}
+
 impl Gauge {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it runs and was sampled only once.
-    fn is_unknown(&self, id: &WorkspaceId) -> bool {
-        let seen = self.seen();
-        let course = seen.workspaces.get(id);
-        course.is_some_and(|course| course.total.past_cpu == History::default())
+    /// Whether its disk was never measured.
+    fn is_unmeasured(&self, id: &WorkspaceId) -> bool {
+        !self.seen().disks.contains_key(id)
     }
 
     /// Of all workspaces, as far as measured.
@@ -274,14 +283,14 @@ impl Gauge {
 
 impl Course {
     fn add(&mut self, usage: &Usage, at: Instant) {
-        self.total.add(usage.total, at);
+        self.total.add(usage.total, at, usage.age);
         self.services
             .retain(|name, _| usage.services.contains_key(name));
         for (name, load) in &usage.services {
             self.services
                 .entry(name.clone())
                 .or_default()
-                .add(*load, at);
+                .add(*load, at, usage.age);
         }
     }
 }
@@ -289,10 +298,16 @@ impl Course {
 // === impl Track ===
 
 impl Track {
-    fn add(&mut self, load: Load, at: Instant) {
+    /// A rate needs two samples; the first is compared with the start of the workspace.
+    fn add(&mut self, load: Load, at: Instant, age: Duration) {
         let Some((before, earlier)) = self.last else {
             self.last = Some((at, load));
             self.mark = Some((at, load.cpu));
+            if age > Duration::ZERO {
+                self.cpu = processors(Duration::ZERO, load.cpu, age.max(SHORTEST));
+                self.past_cpu.add(self.cpu);
+                self.past_memory.add(load.memory as f64);
+            }
             return;
         };
         let elapsed = at.duration_since(before);
@@ -320,5 +335,30 @@ impl Track {
             cpu: self.past_cpu.values(),
             memory: self.past_memory.values(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_sample_is_compared_with_the_start_and_later_ones_with_each_other() {
+        let load = |seconds| Load {
+            cpu: Duration::from_secs(seconds),
+            memory: 7,
+            processes: 1,
+        };
+        let (begun, mut track) = (Instant::now(), Track::default());
+        track.add(load(5), begun, Duration::from_secs(10));
+        assert_eq!((track.cpu, track.past().cpu), (0.5, vec![0.5]));
+        let later = begun + EVERY;
+        track.add(load(15), later, Duration::from_secs(15));
+        assert_eq!((track.cpu, track.past().cpu), (2.0, vec![0.5, 2.0]));
+        assert_eq!(track.past().memory, [7.0, 7.0]);
+        // Where the start is not known, the first rate comes with the second sample.
+        let mut track = Track::default();
+        track.add(load(5), begun, Duration::ZERO);
+        assert_eq!((track.cpu, track.past().cpu), (0.0, vec![]));
     }
 }

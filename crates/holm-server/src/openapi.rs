@@ -8,6 +8,7 @@ use holm_api::ErrorBody;
 use holm_api::event::{Event, Missed};
 use holm_api::exec::{ToClient, ToServer};
 use holm_api::run::RunEvent;
+use holm_api::session::{AttachToClient, AttachToServer};
 use holm_core::{Kind, ProjectId, RunId, TokenId, WorkspaceId};
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -18,6 +19,8 @@ use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
 /// Schemas that no route mentions: messages of WebSockets, forms of ids.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(
+    AttachToClient,
+    AttachToServer,
     ErrorBody,
     Event,
     Missed,
@@ -32,7 +35,7 @@ use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
 struct Unmentioned;
 
 /// Errors by kind: the status and the name of the response in the document.
-const FAILURES: [(Kind, &str, &str); 8] = [
+const FAILURES: [(Kind, &str, &str); 9] = [
     (
         Kind::Usage,
         "BadRequest",
@@ -58,6 +61,11 @@ const FAILURES: [(Kind, &str, &str); 8] = [
         Kind::Unsupported,
         "Unsupported",
         "The body is not of the type that the route takes.",
+    ),
+    (
+        Kind::Method,
+        "MethodNotAllowed",
+        "The path exists, and does not take this method.",
     ),
     (Kind::Failed, "Failed", "It was tried and did not work."),
     (
@@ -105,7 +113,10 @@ fn finish(path: &str, operation: &mut Operation) {
         }
     }
     for (kind, name, _) in FAILURES {
-        if kind == Kind::Unsupported && operation.request_body.is_none() {
+        // An operation is described for its own method.
+        let is_of_no_use =
+            kind == Kind::Method || kind == Kind::Unsupported && operation.request_body.is_none();
+        if is_of_no_use {
             continue;
         }
         let id = operation.operation_id.as_deref().unwrap_or_default();

@@ -1,18 +1,19 @@
-//! `POST /workspaces/{id}/reload`: reads the `holm.toml` of the tree inside, compares it, checks
-//! trust, stores it and puts it in force.
+//! `POST /workspaces/{id}/reload`: takes a `holm.toml` (of the user's checkout, of a commit or of the tree inside),
+//! compares it, checks trust, stores it and puts it in force.
 //!
-//! Programs inside can write that file. So requests beyond those in force need a person, who
-//! approves exactly the content that was shown.
+//! Requests beyond those in force need a person, who approves exactly the content that was shown. The
+//! daemon reads no checkout: the client sends the text, or the client's own program reads it.
 
 use super::caller::Caller;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
 use super::trust::Judged;
 use super::{App, compose, declared, takeover};
+use crate::helper::program;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::Ask;
-use holm_api::reload::{Reload, Reloaded};
+use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
 use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
 use holm_core::exec::{ExecOutput, ExecRequest};
 use holm_core::layer::Maker;
@@ -22,6 +23,7 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::inside;
 use sha2::{Digest, Sha256};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The size limit of a `holm.toml`.
@@ -32,7 +34,7 @@ const ABSENT: u8 = 44;
 const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
 
 operations! {
-    /// Takes over the `holm.toml` of the workspace's tree.
+    /// Takes over a changed `holm.toml`, by default that of the user's checkout.
     post "/workspaces/{id}/reload" "workspace_reload" reload
         of (WorkspaceKey) sends Reload -> Reloaded;
 }
@@ -43,17 +45,14 @@ async fn reload(
     WorkspaceKey(id): WorkspaceKey,
     Body(reload): Body<Reload>,
 ) -> Answer<Reloaded> {
-    let text = app.read_config(&id).await?;
     let spec = app.engine.spec(&id).await?;
+    let text = app.config_text(&id, &spec, &caller, &reload).await?;
     let content = digest(text.as_deref());
     let config = match &text {
         Some(text) => holm_config::project::parse(text, "holm.toml").map_err(Fault::from)?,
         None => ProjectConfig::default(),
     };
-    let project = ProjectId::parse(&spec.project_id).map_err(|error| {
-        let message = "a stored workspace is damaged";
-        Fault::new(Code::CorruptState, message, "holm doctor").because(error)
-    })?;
+    let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
     let mut next = asked(&spec, &judged);
@@ -75,6 +74,7 @@ async fn reload(
             .collect()
     };
     let mut reloaded = Reloaded {
+        notes: compose::secrets_in_env(&judged.config),
         asks: asks.iter().map(|ask| to_api(ask)).collect(),
         content,
         ..takeover::differences(&spec, &next, untaken)
@@ -101,6 +101,7 @@ async fn reload(
         spec.limits = next.limits;
         spec.nested = next.nested;
         spec.siblings = next.siblings;
+        spec.env = next.env;
         spec.services = next.services;
         spec.secrets = next.secrets;
         spec.agents = next.agents;
@@ -142,6 +143,40 @@ impl App {
         let volumes = self.volumes(&start, &project, &judged.config).await?;
         let caches = self.caches(&start, &project, &judged.config).await?;
         Ok((volumes, caches))
+    }
+
+    /// The text that was sent or asked for; `None`: there is no such file.
+    async fn config_text(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        caller: &Caller,
+        reload: &Reload,
+    ) -> Result<Option<String>, Fault> {
+        match (&reload.config, reload.from) {
+            (Some(text), _) => Ok(Some(text.clone())),
+            (None, ReloadFrom::Inside) => self.read_config(id).await,
+            (None, from) => {
+                caller.local().allow()?;
+                self.config_outside(id, spec, from).await
+            }
+        }
+    }
+
+    /// The file's content outside, which the client's own program reads.
+    async fn config_outside(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        from: ReloadFrom,
+    ) -> Result<Option<String>, Fault> {
+        let project = self.engine.project(&project_of(spec)?).await?;
+        let mut words = vec!["reload", id.as_str(), "--show-config"];
+        if from == ReloadFrom::Commit {
+            words.push("--committed");
+        }
+        let read: ConfigText = program::holm(Path::new(&project.path), &words, None).await?;
+        Ok(read.config)
     }
 
     /// The file's current content inside; starts a stopped workspace.
@@ -191,6 +226,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
         limits: compose::limits(&config.limits, &judged.user.limits),
         nested: config.project.nested,
         siblings: compose::siblings(config.project.isolation),
+        env: declared::variables(&config.env),
         services: declared::services(config),
         secrets: declared::secrets(config),
         agents: declared::agents(judged),
@@ -203,6 +239,13 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
 fn refuse_unstartable(next: &WorkspaceSpec, isolation: Scope) -> Result<(), Fault> {
     compose::refuse_in_place_of_siblings(isolation, &next.root)?;
     compose::refuse_covering(&next.volumes, &next.root, &next.home)
+}
+
+fn project_of(spec: &WorkspaceSpec) -> Result<ProjectId, Fault> {
+    ProjectId::parse(&spec.project_id).map_err(|error| {
+        let message = "a stored workspace is damaged";
+        Fault::new(Code::CorruptState, message, "holm doctor").because(error)
+    })
 }
 
 fn to_api(ask: &trust::Ask) -> Ask {
@@ -290,7 +333,7 @@ fn unreadable(why: &str) -> Fault {
 fn changed() -> Fault {
     Fault::new(
         Code::Refused,
-        "holm.toml was changed inside after it was shown; nothing was taken over",
+        "holm.toml was changed after it was shown; nothing was taken over",
         "type the command again",
     )
 }

@@ -141,7 +141,7 @@ async fn logs(
         since_us: since.map(|since| since.as_nanos().div_ceil(1000) as u64),
         last: parameters.last,
     };
-    let keeper = app.engine.keeper(&id).await?;
+    let keeper = app.engine.reader(&id).await?;
     let reading = Reading {
         logs: keeper.logs(query).await?,
         growth: match parameters.follow {

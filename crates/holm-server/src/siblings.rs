@@ -6,7 +6,7 @@
 
 use super::{App, stopped, until_stopped};
 use holm_core::exec::ExecOutput;
-use holm_core::plan::Keeper;
+use holm_core::plan::State;
 use holm_core::spec::Siblings;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{Piece, SiblingTree};
@@ -82,9 +82,7 @@ impl App {
             if shown.get(&record.id).is_some_and(|shown| !shown.is_due()) {
                 continue;
             }
-            let driver = self.engine.driver(&record.spec)?;
-            let observation = driver.observe(&record.spec).await?;
-            if observation.observed.keeper != Keeper::Running {
+            if self.engine.show(&record.id).await?.state != State::Running {
                 continue;
             }
             let begun = Instant::now();

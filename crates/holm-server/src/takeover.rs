@@ -11,7 +11,7 @@ use holm_core::config::{Policy, ProjectConfig};
 use holm_core::spec::{
     Cache, Declared, Secret, SecretSource, Service, Siblings, Volume, WorkspaceSpec,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A key that this workspace does not take over, and how it differs.
 pub type Untaken = (String, String);
@@ -200,6 +200,8 @@ pub fn differences(
     at_start("limits", limits(before), limits(after));
     at_start("volumes", volumes(before), volumes(after));
     at_start("caches", caches(before), caches(after));
+    // Values may be passwords of databases, so only names are shown.
+    changes.extend(changed_variables(&before.env, &after.env));
     changes.extend(changed_services(&before.services, &after.services));
     let agents = |spec: &WorkspaceSpec| -> Vec<String> {
         let agents = spec.agents.iter();
@@ -221,13 +223,17 @@ pub fn differences(
         asks: Vec::new(),
         content: String::new(),
         applied: false,
+        notes: Vec::new(),
     }
 }
 
 fn ports(spec: &WorkspaceSpec) -> Vec<String> {
     let ports = spec.network.ports.iter();
     ports
-        .map(|port| format!("{} = {}", port.name, port.port))
+        .map(|port| match &port.host {
+            Some(host) => format!("{} = {} as {host}", port.name, port.port),
+            None => format!("{} = {}", port.name, port.port),
+        })
         .collect()
 }
 
@@ -292,6 +298,23 @@ fn in_words(secret: &Secret) -> String {
         hosts => format!(" at {}", hosts.join(", ")),
     };
     format!("{name} ({source}) as {inject} to {to}{at}{ttl}")
+}
+
+fn changed_variables(before: &[(String, String)], after: &[(String, String)]) -> Vec<String> {
+    let (old, new): (BTreeMap<_, _>, BTreeMap<_, _>) = (
+        before.iter().cloned().collect(),
+        after.iter().cloned().collect(),
+    );
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let changes = names
+        .into_iter()
+        .filter_map(|name| match (old.get(name), new.get(name)) {
+            (Some(_), None) => Some(format!("env: − {name}")),
+            (None, Some(_)) => Some(format!("env: + {name}")),
+            (old, new) if old != new => Some(format!("env.{name}: another value")),
+            _ => None,
+        });
+    changes.collect()
 }
 
 /// What happens to each changed service.

@@ -61,6 +61,7 @@ async fn finish(
         directory,
         archive: received.as_ref().map(|received| received.path().to_owned()),
         dates: brought.dates,
+        installed: brought.installed,
     };
     app.tree_driver()?.keep_tree(tree).await?;
     Ok(Json(present()))

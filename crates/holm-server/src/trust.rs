@@ -73,6 +73,11 @@ async fn approve(
     app.require_approver(&caller)?;
     let id = project_id(&approve.project_id)?;
     app.engine.project(&id).await?;
+    if let Some(decision) = &approve.sign_in {
+        app.decide_sign_in(&id, &decision.agent, decision.allowed)
+            .await?;
+        return Ok(Json(approve));
+    }
     let (asks, digest) = if approve.settings.is_empty() {
         let include = &approve.worktree_include;
         let judged = app.judge(&id, approve.config.as_deref(), include).await?;

@@ -21,6 +21,7 @@ pub fn workspace(view: View) -> Workspace {
         note,
         carried: _,
         tip,
+        observed_at,
     } = view;
     let spec = &record.spec;
     let mut isolation = isolation.unwrap_or_default();
@@ -37,6 +38,7 @@ pub fn workspace(view: View) -> Workspace {
         commit: spec.code.commit.clone(),
         created_at: time(record.created_at),
         last_used_at: time(record.last_used_at),
+        observed_at: observed_at.map(time),
         driver: spec.driver.as_str().to_owned(),
         root: spec.root.display().to_string(),
         head: tip.head,

@@ -259,11 +259,14 @@ impl App {
     ) -> Result<(Vec<Workspace>, Option<String>), Fault> {
         let mut views = self.engine.list().await?;
         views.retain(|view| caller.sees(&view.record.id));
-        self.routes.settle().await;
+        let mut ports = self.routes.ports().await;
+        let policy = self.policy_in_force();
         let mut found = Vec::new();
         for view in views {
             let spec = Arc::clone(&view.record.spec);
-            let workspace = self.with_ports(view).await;
+            let ports = ports.remove(&view.record.id).unwrap_or_default();
+            let mut workspace = self.with_ports(view, ports).await;
+            workspace.policy.clone_from(&policy);
             if list.wants(&workspace) {
                 found.push((workspace, spec));
             }

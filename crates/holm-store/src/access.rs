@@ -4,14 +4,14 @@ use crate::error::Trouble;
 use crate::rows;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
-    AUDIT_KEPT, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, AuditResults, RecordHead,
-    TokenRecord,
+    AUDIT_KEPT, AuditEntry, AuditFilter, AuditNote, AuditOutcome, AuditRecord, AuditResults,
+    RecordHead, TokenRecord,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT id, name, workspace_id, digest, created_at, expires_at, expired_at FROM tokens
          ORDER BY created_at, id",
     )?;
@@ -33,7 +33,7 @@ pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> R
     let insert = "INSERT INTO tokens
         (id, name, workspace_id, digest, created_at, expires_at, expired_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    transaction.prepare(insert)?.execute(params![
+    transaction.prepare_cached(insert)?.execute(params![
         token.id.as_str(),
         token.name,
         token.workspace.as_ref().map(WorkspaceId::as_str),
@@ -67,7 +67,7 @@ pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
     let insert = "INSERT INTO audit
         (at, actor, request, method, route, workspace_id, status, code, count, subject, outcome)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-    let cursor = transaction.prepare(insert)?.insert(params![
+    let cursor = transaction.prepare_cached(insert)?.insert(params![
         rows::text(entry.at),
         entry.actor,
         entry.request.as_str(),
@@ -82,12 +82,12 @@ pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
     ])?;
     let last = cursor.cast_unsigned().saturating_sub(AUDIT_KEPT);
     transaction
-        .prepare("DELETE FROM audit WHERE cursor <= ?1")?
+        .prepare_cached("DELETE FROM audit WHERE cursor <= ?1")?
         .execute([last.cast_signed()])?;
     Ok(())
 }
 
-pub(crate) fn end(transaction: &Transaction<'_>, ended: &AuditOutcome) -> Result<(), Trouble> {
+fn end(transaction: &Transaction<'_>, ended: &AuditOutcome) -> Result<(), Trouble> {
     transaction.execute(
         "UPDATE audit SET outcome = ?2, workspace_id = coalesce(?3, workspace_id),
                           code = coalesce(?4, code)
@@ -102,6 +102,16 @@ pub(crate) fn end(transaction: &Transaction<'_>, ended: &AuditOutcome) -> Result
     Ok(())
 }
 
+pub(crate) fn note(transaction: &Transaction<'_>, notes: &[AuditNote]) -> Result<(), Trouble> {
+    for note in notes {
+        match note {
+            AuditNote::Entry(entry) => add(transaction, entry)?,
+            AuditNote::Outcome(outcome) => end(transaction, outcome)?,
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn newest(
     connection: &Connection,
     filter: &AuditFilter,
@@ -109,7 +119,7 @@ pub(crate) fn newest(
 ) -> Result<Vec<AuditRecord>, Trouble> {
     let before = filter.before.and_then(|before| i64::try_from(before).ok());
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT cursor, at, actor, request, method, route, workspace_id, status, code, count,
                 subject, outcome
          FROM audit
@@ -148,7 +158,7 @@ pub(crate) fn newest(
 }
 
 pub(crate) fn secrets_head(connection: &Connection) -> Result<Option<RecordHead>, Trouble> {
-    let mut statement = connection.prepare("SELECT number, hash FROM secrets_head")?;
+    let mut statement = connection.prepare_cached("SELECT number, hash FROM secrets_head")?;
     let found = statement.query_row([], |row| {
         Ok(RecordHead {
             number: row.get::<_, i64>(0)?.cast_unsigned(),
@@ -166,6 +176,6 @@ pub(crate) fn set_secrets_head(
          ON CONFLICT (id) DO UPDATE SET number = excluded.number, hash = excluded.hash
          WHERE excluded.number > number";
     let values = params![head.number.cast_signed(), head.hash];
-    transaction.prepare(insert)?.execute(values)?;
+    transaction.prepare_cached(insert)?.execute(values)?;
     Ok(())
 }

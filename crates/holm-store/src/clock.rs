@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::time::Duration;
 
 pub(crate) fn seen(connection: &Connection) -> Result<Option<Seen>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT boot, boottime_ms, wall_ms, latest_ms, ahead_by_ms, ahead_since_ms FROM clock",
     )?;
     let found = statement.query_row([], |row| {
@@ -32,7 +32,7 @@ pub(crate) fn set(transaction: &Transaction<'_>, seen: &Seen) -> Result<(), Trou
     let insert = "INSERT OR REPLACE INTO clock
         (id, boot, boottime_ms, wall_ms, latest_ms, ahead_by_ms, ahead_since_ms)
         VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";
-    transaction.prepare(insert)?.execute(params![
+    transaction.prepare_cached(insert)?.execute(params![
         seen.boot,
         milliseconds(seen.boottime),
         milliseconds(seen.wall),

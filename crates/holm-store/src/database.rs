@@ -7,6 +7,7 @@ use crate::schema::{MIGRATIONS, TABLES, VERSION};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,10 @@ pub(crate) struct Database {
     // Must be closed before the writer, which can truncate the write-ahead log only as the last
     // connection.
     reader: Mutex<Connection>,
+    /// Only for checkpoints, which then delay no transaction.
+    checkpointer: Mutex<Connection>,
+    /// Transactions since the last checkpoint.
+    written: AtomicU32,
     writer: Mutex<Writer>,
 }
 
@@ -32,9 +37,16 @@ pub(crate) enum Durability {
     Durable,
 }
 
+/// How many prepared statements a connection keeps, which is all of them.
+const STATEMENTS: usize = 128;
+
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Pages after which the write-ahead log is checkpointed.
+/// Transactions after which [`Database::checkpoint`] does something. Most write two to six pages.
+const WORTH_IT: u32 = 30;
+
+/// Pages after which a transaction checkpoints the log itself, so that the log stays bounded when
+/// nothing calls [`Database::checkpoint`].
 const LOG_PAGES: u32 = 250;
 /// Bytes reserved for when the disk is full: one and a half times the log.
 const SET_ASIDE: u32 = LOG_PAGES * 4096 / 2 * 3;
@@ -59,11 +71,24 @@ impl Database {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = Connection::open_with_flags(path, flags)
-            .and_then(|reader| reader.busy_timeout(WAIT).map(|()| reader))
+            .and_then(|reader| {
+                reader.set_prepared_statement_cache_capacity(STATEMENTS);
+                reader.busy_timeout(WAIT).map(|()| reader)
+            })
+            .map_err(|error| translate(path, error))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // The question opens the log too, so that the daemon holds the same files from its start on.
+        let checkpointer = Connection::open_with_flags(path, flags)
+            .and_then(|connection| {
+                connection.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
+                Ok(connection)
+            })
             .map_err(|error| translate(path, error))?;
         Ok(Self {
             path: path.to_owned(),
             reader: Mutex::new(reader),
+            checkpointer: Mutex::new(checkpointer),
+            written: AtomicU32::new(0),
             writer: Mutex::new(Writer {
                 connection,
                 durability: Durability::Durable,
@@ -77,6 +102,7 @@ impl Database {
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
+        self.written.fetch_add(1, Ordering::Relaxed);
         let mut writer = lock(&self.writer);
         let written = writer
             .set(durability)
@@ -98,6 +124,18 @@ impl Database {
     ) -> Result<T, StoreError> {
         let reader = lock(&self.reader);
         work(&reader).map_err(|trouble| self.explain(trouble))
+    }
+
+    /// Moves the log into the file as far as no reader needs it, if it is worth it. A passive
+    /// checkpoint waits for nothing, and no transaction waits for it.
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        if self.written.load(Ordering::Relaxed) < WORTH_IT {
+            return Ok(());
+        }
+        self.written.store(0, Ordering::Relaxed);
+        let connection = lock(&self.checkpointer);
+        let done = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        done.map_err(|error| translate(&self.path, error))
     }
 
     fn explain(&self, trouble: Trouble) -> StoreError {
@@ -161,6 +199,7 @@ fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
 
 fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     connection.busy_timeout(WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;

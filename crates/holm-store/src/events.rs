@@ -8,7 +8,9 @@ use rusqlite::{Connection, Transaction, params};
 
 pub(crate) fn add(transaction: &Transaction<'_>, event: &Event) -> Result<u64, Trouble> {
     let cursor = transaction
-        .prepare("INSERT INTO events (at, kind, workspace_id, detail) VALUES (?1, ?2, ?3, ?4)")?
+        .prepare_cached(
+            "INSERT INTO events (at, kind, workspace_id, detail) VALUES (?1, ?2, ?3, ?4)",
+        )?
         .insert(params![
             rows::text(event.at),
             event.kind,
@@ -17,7 +19,7 @@ pub(crate) fn add(transaction: &Transaction<'_>, event: &Event) -> Result<u64, T
         ])?;
     let cursor = cursor.cast_unsigned();
     transaction
-        .prepare("DELETE FROM events WHERE cursor <= ?1")?
+        .prepare_cached("DELETE FROM events WHERE cursor <= ?1")?
         .execute([cursor.saturating_sub(EVENTS_KEPT).cast_signed()])?;
     Ok(cursor)
 }
@@ -29,7 +31,7 @@ pub(crate) fn after(
 ) -> Result<Vec<EventRecord>, Trouble> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT cursor, at, kind, workspace_id, detail FROM events
          WHERE cursor > ?1 ORDER BY cursor LIMIT ?2",
     )?;

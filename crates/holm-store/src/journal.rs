@@ -16,15 +16,16 @@ pub(crate) fn plan(
     actions: &[Action],
 ) -> Result<Vec<EntryId>, Trouble> {
     let at = now();
-    let mut statement = transaction
-        .prepare("INSERT INTO journal (workspace_id, action, planned_at) VALUES (?1, ?2, ?3)")?;
+    let mut statement = transaction.prepare_cached(
+        "INSERT INTO journal (workspace_id, action, planned_at) VALUES (?1, ?2, ?3)",
+    )?;
     let mut entries = Vec::with_capacity(actions.len());
     for action in actions {
         let entry = statement.insert(params![id.as_str(), action.as_str(), at])?;
         entries.push(EntryId(entry));
     }
     transaction
-        .prepare(
+        .prepare_cached(
             "DELETE FROM journal WHERE workspace_id = ?1 AND outcome IS NOT NULL AND entry NOT IN
              (SELECT entry FROM journal WHERE workspace_id = ?1 ORDER BY entry DESC LIMIT ?2)",
         )?
@@ -43,7 +44,7 @@ pub(crate) fn end(
         Outcome::Dropped => ("dropped", None),
     };
     transaction
-        .prepare(
+        .prepare_cached(
             "UPDATE journal SET outcome = ?2, detail = ?3, ended_at = ?4
              WHERE entry = ?1 AND outcome IS NULL",
         )?
@@ -51,9 +52,27 @@ pub(crate) fn end(
     Ok(())
 }
 
+pub(crate) fn end_done(transaction: &Transaction<'_>, entries: &[EntryId]) -> Result<(), Trouble> {
+    for entry in entries {
+        end(transaction, *entry, &Outcome::Done)?;
+    }
+    Ok(())
+}
+
+/// Ends the open entries of a workspace that has reached its goal.
+pub(crate) fn end_open(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
+    transaction
+        .prepare_cached(
+            "UPDATE journal SET outcome = 'done', ended_at = ?2
+             WHERE workspace_id = ?1 AND outcome IS NULL",
+        )?
+        .execute(params![id.as_str(), now()])?;
+    Ok(())
+}
+
 pub(crate) fn drop_open(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
     transaction
-        .prepare(
+        .prepare_cached(
             "UPDATE journal SET outcome = 'dropped', ended_at = ?2
              WHERE workspace_id = ?1 AND outcome IS NULL",
         )?

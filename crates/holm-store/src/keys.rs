@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn one(connection: &Connection, key: &RequestKey) -> Result<Option<Keyed>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT digest, subject, answer, noted_at FROM request_keys WHERE scope = ?1 AND key = ?2",
     )?;
     let found = statement.query_row([&key.scope, &key.key], |row| {
@@ -29,7 +29,7 @@ pub(crate) fn note(
 ) -> Result<(), Trouble> {
     let values = params![key.scope, key.key, digest, rows::text(at)];
     transaction
-        .prepare(
+        .prepare_cached(
             "INSERT OR REPLACE INTO request_keys (scope, key, digest, noted_at)
              VALUES (?1, ?2, ?3, ?4)",
         )?
@@ -43,7 +43,7 @@ pub(crate) fn begin(
     subject: &str,
 ) -> Result<(), Trouble> {
     transaction
-        .prepare("UPDATE request_keys SET subject = ?3 WHERE scope = ?1 AND key = ?2")?
+        .prepare_cached("UPDATE request_keys SET subject = ?3 WHERE scope = ?1 AND key = ?2")?
         .execute(params![key.scope, key.key, subject])?;
     Ok(())
 }
@@ -54,14 +54,14 @@ pub(crate) fn answer(
     answer: &str,
 ) -> Result<(), Trouble> {
     transaction
-        .prepare("UPDATE request_keys SET answer = ?3 WHERE scope = ?1 AND key = ?2")?
+        .prepare_cached("UPDATE request_keys SET answer = ?3 WHERE scope = ?1 AND key = ?2")?
         .execute(params![key.scope, key.key, answer])?;
     Ok(())
 }
 
 pub(crate) fn forget(transaction: &Transaction<'_>, key: &RequestKey) -> Result<(), Trouble> {
     transaction
-        .prepare("DELETE FROM request_keys WHERE scope = ?1 AND key = ?2")?
+        .prepare_cached("DELETE FROM request_keys WHERE scope = ?1 AND key = ?2")?
         .execute([&key.scope, &key.key])?;
     Ok(())
 }
@@ -71,7 +71,7 @@ pub(crate) fn forget_before(
     before: Timestamp,
 ) -> Result<(), Trouble> {
     transaction
-        .prepare("DELETE FROM request_keys WHERE noted_at <= ?1")?
+        .prepare_cached("DELETE FROM request_keys WHERE noted_at <= ?1")?
         .execute([rows::text(before)])?;
     Ok(())
 }

@@ -15,6 +15,7 @@ mod projects;
 mod rows;
 mod runs;
 mod schema;
+mod specs;
 mod sqlite;
 mod workspaces;
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn claims(connection: &Connection) -> Result<Vec<Claim>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT workspace_id, port, host_port FROM ports
          WHERE workspace_id IS NOT NULL ORDER BY host_port",
     )?;
@@ -44,7 +44,7 @@ pub(crate) fn claim(
     };
     let (workspace, port, host_port) = (claim.workspace.as_str(), claim.port, claim.host_port);
     transaction
-        .prepare(
+        .prepare_cached(
             "UPDATE ports SET workspace_id = NULL
              WHERE workspace_id = ?1 AND port = ?2 AND host_port <> ?3",
         )?
@@ -55,12 +55,12 @@ pub(crate) fn claim(
         "INSERT INTO ports (host_port, workspace_id, port, claimed_at) VALUES (?1, ?2, ?3, ?4)"
     };
     let values = params![host_port, workspace, port, rows::text(at)];
-    transaction.prepare(statement)?.execute(values)?;
+    transaction.prepare_cached(statement)?.execute(values)?;
     Ok(())
 }
 
 pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<u16>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT host_port FROM ports WHERE workspace_id IS NULL ORDER BY claimed_at, host_port",
     )?;
     let found = statement.query_map([], |row| row.get(0))?;
@@ -72,14 +72,14 @@ pub(crate) fn forget_abandoned(
     host_port: u16,
 ) -> Result<(), Trouble> {
     transaction
-        .prepare("DELETE FROM ports WHERE host_port = ?1 AND workspace_id IS NULL")?
+        .prepare_cached("DELETE FROM ports WHERE host_port = ?1 AND workspace_id IS NULL")?
         .execute([host_port])?;
     Ok(())
 }
 
 pub(crate) fn canonical(connection: &Connection) -> Result<Vec<Canonical>, Trouble> {
     let mut statement =
-        connection.prepare("SELECT port, workspace_id FROM canonical ORDER BY port")?;
+        connection.prepare_cached("SELECT port, workspace_id FROM canonical ORDER BY port")?;
     let found = statement.query_map([], |row| {
         Ok(Canonical {
             port: row.get(0)?,
@@ -95,7 +95,7 @@ pub(crate) fn set_canonical(
 ) -> Result<(), Trouble> {
     transaction.execute("DELETE FROM canonical", [])?;
     let mut statement =
-        transaction.prepare("INSERT INTO canonical (port, workspace_id) VALUES (?1, ?2)")?;
+        transaction.prepare_cached("INSERT INTO canonical (port, workspace_id) VALUES (?1, ?2)")?;
     for canonical in wanted {
         let holder = workspaces::one(transaction, &canonical.workspace)?;
         if holder.is_none_or(|holder| holder.removed_at.is_some()) {

@@ -3,12 +3,11 @@
 use crate::error::Trouble;
 use crate::rows;
 use holm_core::ProjectId;
-use holm_core::trust::SETTINGS_DIGEST;
 use holm_engine::store::{Approval, ProjectRecord, ProjectRemoval, StoreError};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 pub(crate) fn all(connection: &Connection) -> Result<Vec<(ProjectRecord, u64)>, Trouble> {
-    let mut statement = connection.prepare(&format!(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT {}, (SELECT count(*) FROM workspaces
                      WHERE project_id = projects.id AND removed_at IS NULL)
          FROM projects WHERE removed_at IS NULL ORDER BY created_at, id",
@@ -25,7 +24,7 @@ pub(crate) fn one(
     connection: &Connection,
     id: &ProjectId,
 ) -> Result<Option<ProjectRecord>, Trouble> {
-    let mut statement = connection.prepare(&format!(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT {} FROM projects WHERE id = ?1",
         rows::PROJECT
     ))?;
@@ -36,7 +35,9 @@ pub(crate) fn one(
 
 pub(crate) fn save(transaction: &Transaction<'_>, project: &ProjectRecord) -> Result<(), Trouble> {
     let holder: Option<String> = transaction
-        .prepare("SELECT id FROM projects WHERE name = ?1 AND id <> ?2 AND removed_at IS NULL")?
+        .prepare_cached(
+            "SELECT id FROM projects WHERE name = ?1 AND id <> ?2 AND removed_at IS NULL",
+        )?
         .query_row(params![project.name.as_str(), project.id.as_str()], |row| {
             row.get(0)
         })
@@ -47,7 +48,7 @@ pub(crate) fn save(transaction: &Transaction<'_>, project: &ProjectRecord) -> Re
     let rules = serde_json::to_string(&project.rules)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
     transaction
-        .prepare(
+        .prepare_cached(
             "INSERT INTO projects (id, name, path, git_dir, device, inode, object_format,
                                    refs_digest, created_at, rules, removed_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)
@@ -107,7 +108,7 @@ pub(crate) fn remove(
 
 pub(crate) fn abandoned(connection: &Connection) -> Result<Vec<ProjectId>, Trouble> {
     let columns = rows::PROJECT;
-    let mut statement = connection.prepare(&format!(
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT {columns} FROM projects WHERE removed_at IS NOT NULL
          AND id NOT IN (SELECT project_id FROM workspaces)"
     ))?;
@@ -139,12 +140,12 @@ pub(crate) fn last_approval(
     connection: &Connection,
     id: &ProjectId,
 ) -> Result<Option<Approval>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT digest, approved_at, asks FROM approvals
-         WHERE project_id = ?1 AND asks IS NOT NULL AND substr(digest, 1, length(?2)) <> ?2
+         WHERE project_id = ?1 AND asks IS NOT NULL AND instr(digest, ':') = 0
          ORDER BY approved_at DESC, rowid DESC LIMIT 1",
     )?;
-    let mut found = statement.query_map([id.as_str(), SETTINGS_DIGEST], |row| {
+    let mut found = statement.query_map([id.as_str()], |row| {
         Ok(Approval {
             digest: row.get(0)?,
             at: rows::parsed(row, 1, rows::timestamp)?,
@@ -154,12 +155,24 @@ pub(crate) fn last_approval(
     Ok(found.next().transpose()?)
 }
 
+pub(crate) fn revoke(
+    transaction: &Transaction<'_>,
+    id: &ProjectId,
+    digest: &str,
+) -> Result<(), Trouble> {
+    transaction.execute(
+        "DELETE FROM approvals WHERE project_id = ?1 AND digest = ?2",
+        params![id.as_str(), digest],
+    )?;
+    Ok(())
+}
+
 pub(crate) fn is_approved(
     connection: &Connection,
     id: &ProjectId,
     digest: &str,
 ) -> Result<bool, Trouble> {
-    let mut statement =
-        connection.prepare("SELECT 1 FROM approvals WHERE project_id = ?1 AND digest = ?2")?;
+    let mut statement = connection
+        .prepare_cached("SELECT 1 FROM approvals WHERE project_id = ?1 AND digest = ?2")?;
     Ok(statement.exists(params![id.as_str(), digest])?)
 }

@@ -1,5 +1,6 @@
 //! Converts rows to records and back. An unknown value is an error that names column and value.
 
+use crate::specs;
 use holm_core::plan::Desired;
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
@@ -8,7 +9,6 @@ use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Error, Row};
 use std::fmt::Display;
-use std::sync::Arc;
 
 pub(crate) const PROJECT: &str = "projects.id, projects.name, projects.path, projects.git_dir, \
      projects.device, projects.inode, projects.object_format, projects.refs_digest, \
@@ -56,14 +56,15 @@ pub(crate) fn workspace(row: &Row<'_>) -> Result<WorkspaceRecord, Error> {
         Some(1) => Some(true),
         Some(other) => return Err(not_understood(row, 9, &other.to_string(), "unknown")),
     };
+    let id = parsed(row, 0, WorkspaceId::parse)?;
     Ok(WorkspaceRecord {
-        id: parsed(row, 0, WorkspaceId::parse)?,
+        spec: parsed(row, 6, |text| specs::parsed(&id, text))?,
+        id,
         project_id: parsed(row, 1, ProjectId::parse)?,
         label: parsed(row, 2, Label::parse)?,
         owner: row.get(3)?,
         desired: parsed(row, 4, desired)?,
         birth,
-        spec: Arc::new(parsed(row, 6, |text| serde_json::from_str(text))?),
         created_at: parsed(row, 7, timestamp)?,
         last_used_at: parsed(row, 8, timestamp)?,
         dirty,

@@ -24,7 +24,7 @@ pub(crate) fn insert(
         return Err(StoreError::NoSuchWorkspace(run.workspace.clone()).into());
     }
     transaction
-        .prepare(
+        .prepare_cached(
             "INSERT INTO runs (id, workspace_id, key, digest, created_at, state, details)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
@@ -48,7 +48,7 @@ pub(crate) fn one(connection: &Connection, id: &RunId) -> Result<Option<RunRecor
 
 pub(crate) fn save(transaction: &Transaction<'_>, run: &RunRecord) -> Result<(), Trouble> {
     transaction
-        .prepare("UPDATE runs SET state = ?2, details = ?3 WHERE id = ?1")?
+        .prepare_cached("UPDATE runs SET state = ?2, details = ?3 WHERE id = ?1")?
         .execute(params![run.id.as_str(), run.state.as_str(), details(run)?])?;
     Ok(())
 }
@@ -75,7 +75,7 @@ pub(crate) fn some(
         filter.before,
         i64::try_from(filter.limit).unwrap_or(i64::MAX),
     ];
-    let mut statement = connection.prepare(&query)?;
+    let mut statement = connection.prepare_cached(&query)?;
     let found = statement.query_map(values, record)?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
 }
@@ -83,7 +83,7 @@ pub(crate) fn some(
 pub(crate) fn open(connection: &Connection) -> Result<Vec<RunRecord>, Trouble> {
     let query =
         format!("SELECT {RUN} FROM runs WHERE state IN ('queued', 'running') ORDER BY place");
-    let mut statement = connection.prepare(&query)?;
+    let mut statement = connection.prepare_cached(&query)?;
     let found = statement.query_map([], record)?;
     let found = found.map(|row| row.map(|(_, run)| run));
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
@@ -94,7 +94,7 @@ pub(crate) fn surplus(
     id: &WorkspaceId,
     kept: usize,
 ) -> Result<Vec<RunId>, Trouble> {
-    let mut statement = connection.prepare(
+    let mut statement = connection.prepare_cached(
         "SELECT id FROM runs WHERE workspace_id = ?1 AND state NOT IN ('queued', 'running')
          ORDER BY place DESC LIMIT -1 OFFSET ?2",
     )?;

@@ -4,7 +4,7 @@ use crate::error::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 9;
+pub(crate) const VERSION: i64 = 10;
 
 /// The migration from each version to the next, starting with 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -16,6 +16,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     APPROVED,
     PROJECT_RULES,
     CLOCK,
+    LOOKUPS,
 ];
 
 /// Writes the current version again: no change, but a real write, to test the disk.
@@ -200,4 +201,10 @@ CREATE TABLE clock (
 ) STRICT;
 
 ALTER TABLE tokens ADD COLUMN expired_at TEXT;
+";
+
+/// Version 10: indexes for a workspace by its label, and for the latest of a project.
+const LOOKUPS: &str = "
+CREATE INDEX labels ON workspaces (label) WHERE removed_at IS NULL;
+CREATE INDEX latest_workspaces ON workspaces (project_id, created_at) WHERE acknowledged = 1;
 ";

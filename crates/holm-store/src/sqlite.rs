@@ -9,7 +9,7 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
-    Approval, AuditEntry, AuditFilter, AuditOutcome, AuditRecord, Canonical, Claim, EntryId, Event,
+    Approval, AuditEntry, AuditFilter, AuditNote, AuditRecord, Canonical, Claim, EntryId, Event,
     EventRecord, Keyed, Outcome, ProjectRecord, ProjectRemoval, RecordHead, RequestKey, Store,
     StoreError, TokenRecord, WorkspaceRecord,
 };
@@ -46,6 +46,10 @@ macro_rules! store {
                 self.database.read(events::last)?;
                 self.database.write(Light, schema::write_version)
             }
+
+            fn checkpoint(&self) -> Result<(), StoreError> {
+                self.database.checkpoint()
+            }
         }
     };
     (@read $database:expr, $act:expr) => { $database.read($act) };
@@ -64,6 +68,7 @@ store! {
     read live_workspaces() -> Vec<WorkspaceRecord> = workspaces::live;
     read live_workspace(project: &ProjectId, label: &Label) -> Option<WorkspaceRecord>
         = workspaces::labelled;
+    read workspaces_labelled(label: &str) -> Vec<WorkspaceRecord> = workspaces::labelled_anywhere;
     read trashed_workspaces() -> Vec<WorkspaceRecord> = workspaces::trashed;
     read latest_workspace(project: &ProjectId) -> Option<WorkspaceRecord> = workspaces::latest;
     durable set_label(id: &WorkspaceId, label: &Label, at: Timestamp) -> () = workspaces::set_label;
@@ -80,10 +85,12 @@ store! {
     light set_dirty(id: &WorkspaceId, is_dirty: bool) -> () = workspaces::set_dirty;
     durable journal(id: &WorkspaceId, actions: &[Action]) -> Vec<EntryId> = workspaces::plan;
     light end_entry(entry: EntryId, outcome: &Outcome) -> () = journal::end;
+    light end_entries(entries: &[EntryId]) -> () = journal::end_done;
     light drop_open_entries(id: &WorkspaceId) -> () = journal::drop_open;
     read unfinished() -> Vec<WorkspaceRecord> = workspaces::unfinished;
     durable approve(project: &ProjectId, approval: &Approval) -> () = projects::approve;
     read last_approval(project: &ProjectId) -> Option<Approval> = projects::last_approval;
+    durable revoke(project: &ProjectId, digest: &str) -> () = projects::revoke;
     read is_approved(project: &ProjectId, digest: &str) -> bool = projects::is_approved;
     read claims() -> Vec<Claim> = ports::claims;
     // After a power failure the same rule chooses the same port again.
@@ -92,7 +99,9 @@ store! {
     light forget_abandoned_port(host_port: u16) -> () = ports::forget_abandoned;
     read canonical() -> Vec<Canonical> = ports::canonical;
     durable set_canonical(wanted: &[Canonical]) -> () = ports::set_canonical;
-    durable insert_run(run: &RunRecord) -> Option<RunRecord> = runs::insert;
+    // The start is saved durably before the run is acknowledged, which writes this to the disk too.
+    light insert_run(run: &RunRecord) -> Option<RunRecord> = runs::insert;
+    durable save_started_run(run: &RunRecord) -> () = runs::save;
     read run(id: &RunId) -> Option<RunRecord> = runs::one;
     // The keeper reports the same again to the next daemon.
     light save_run(run: &RunRecord) -> () = runs::save;
@@ -115,7 +124,7 @@ store! {
     durable expire_token(id: &TokenId, at: Timestamp) -> () = access::expire_token;
     durable remove_token(id: &TokenId) -> () = access::remove_token;
     light add_audit(entry: &AuditEntry) -> () = access::add;
-    light end_audit(outcome: &AuditOutcome) -> () = access::end;
+    light note_audit(notes: &[AuditNote]) -> () = access::note;
     read audit(filter: &AuditFilter, most: usize) -> Vec<AuditRecord> = access::newest;
     read clock() -> Option<Seen> = clock::seen;
     light set_clock(seen: &Seen) -> () = clock::set;

@@ -20,7 +20,7 @@ pub(crate) fn insert(
     refuse_taken(transaction, &workspace.project_id, &workspace.label, None)?;
     let spec = spec_text(&workspace.spec)?;
     transaction
-        .prepare(
+        .prepare_cached(
             "INSERT INTO workspaces (id, project_id, label, owner, desired, acknowledged, spec,
                                      created_at, last_used_at, dirty, removed_at, labelled_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
@@ -78,6 +78,13 @@ pub(crate) fn labelled(
     let condition = "project_id = ?1 AND label = ?2 AND removed_at IS NULL";
     let keys = [project.as_str(), label.as_str()];
     Ok(select(connection, condition, keys)?.pop())
+}
+
+pub(crate) fn labelled_anywhere(
+    connection: &Connection,
+    label: &str,
+) -> Result<Vec<WorkspaceRecord>, Trouble> {
+    select(connection, "label = ?1 AND removed_at IS NULL", [label])
 }
 
 pub(crate) fn latest(
@@ -170,7 +177,8 @@ pub(crate) fn set_dirty(
 
 pub(crate) fn acknowledge(transaction: &Transaction<'_>, id: &WorkspaceId) -> Result<(), Trouble> {
     let change = "UPDATE workspaces SET acknowledged = 1 WHERE id = ?1 AND removed_at IS NULL";
-    update(transaction, id, change, [id.as_str()])
+    update(transaction, id, change, [id.as_str()])?;
+    crate::journal::end_open(transaction, id)
 }
 
 /// Writes planned actions to the journal of a workspace that is known.
@@ -254,7 +262,7 @@ fn update(
     statement: &str,
     values: impl Params,
 ) -> Result<(), Trouble> {
-    match transaction.prepare(statement)?.execute(values)? {
+    match transaction.prepare_cached(statement)?.execute(values)? {
         0 => Err(StoreError::NoSuchWorkspace(id.clone()).into()),
         _ => Ok(()),
     }
@@ -283,7 +291,7 @@ fn select(
 ) -> Result<Vec<WorkspaceRecord>, Trouble> {
     let columns = rows::WORKSPACE;
     let query = format!("SELECT {columns} FROM workspaces WHERE {condition}");
-    let mut statement = connection.prepare(&query)?;
+    let mut statement = connection.prepare_cached(&query)?;
     let found = statement.query_map(values, rows::workspace)?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
 }

@@ -1,9 +1,11 @@
 //! Connects to the daemon: [`started`] starts one if necessary, [`running`] does not, and
 //! [`started_unless_stopped`] does only if the last one was not told to stop.
+//!
+//! [`started`] sends nothing: the first request finds out whether the daemon is alive.
 
 use crate::launch;
 use crate::wiring::guest;
-use holm_api::client::Client;
+use holm_api::client::{Client, Revive};
 use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
 use holm_server::runtime;
@@ -36,6 +38,13 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fa
 
 /// Connects to the daemon, which is started if necessary.
 pub async fn started() -> Result<Client, Fault> {
+    if !guest::is_inside() {
+        let socket = DaemonUser::current()?.socket()?;
+        let revive = Revive::new(|| Box::pin(async { found_or_started().await.map(|_| ()) }));
+        if let Ok(client) = Client::begin(socket, revive).await {
+            return Ok(client);
+        }
+    }
     let (client, _) = found_or_started().await?;
     Ok(client)
 }
@@ -100,7 +109,7 @@ pub fn is_stopped() -> Result<bool, Fault> {
     Ok(DaemonUser::current()?.paths()?.stopped().exists())
 }
 
-/// Like [`started`], and reports whether it had to be started.
+/// Like [`started`], and reports whether it had to be started. Waits for an answer of the daemon.
 pub async fn found_or_started() -> Result<(Client, Origin), Fault> {
     if guest::is_inside() {
         return Ok((from_inside().await?, Origin::Found));

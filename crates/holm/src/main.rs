@@ -1,4 +1,4 @@
-//! The one binary of holm: command line, daemon, keeper, init.
+//! holm itself: command line and daemon, and keeper and init where the small program is not embedded.
 //!
 //! Keepers, inits and probes are dispatched before anything else runs, because they must stay
 //! single-threaded; everything else is the command line, of which `daemon run` is the server.

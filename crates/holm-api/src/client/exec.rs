@@ -2,12 +2,16 @@
 
 use super::Client;
 use super::transport::not_json;
-use super::websocket::{self, Incoming, Outgoing};
-use crate::ErrorBody;
+use super::websocket::{self, Incoming, Outgoing, Socket};
 use crate::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
+use crate::{ErrorBody, TYPED, WORKSPACE};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, WorkspaceId};
+use hyper::header::HeaderValue;
+
+/// No workspace has a longer name, also with its project.
+const LONGEST_NAME: usize = 512;
 
 /// A running command. Split it to send and receive at the same time.
 #[derive(Debug)]
@@ -64,6 +68,25 @@ impl Client {
         self.converse(&route, &ToServer::Start(start)).await
     }
 
+    /// As [`Client::exec_kept`], in a workspace as a person typed it; returns its id too. The daemon
+    /// finds only what is unique among all projects: `workspace_not_found` and `ambiguous` may mean
+    /// that the caller has to resolve the text itself. An older daemon always answers so.
+    pub async fn exec_typed(
+        &self,
+        typed: &str,
+        key: &str,
+        start: Start,
+    ) -> Result<(WorkspaceId, ExecSocket), Fault> {
+        let header = typed_header(typed)?;
+        let route = format!("/workspaces/{TYPED}/exec?key={key}");
+        let opened = websocket::open_at(&self.transport, &route, Some(&header));
+        let (socket, response) = opened.await?;
+        let id = response.headers().get(WORKSPACE);
+        let id = id.and_then(|id| WorkspaceId::parse(id.to_str().ok()?).ok());
+        let id = id.ok_or_else(|| unknown(typed))?;
+        Ok((id, begin(socket, &ToServer::Start(start)).await?))
+    }
+
     /// Reconnects to a command and continues its output after `heard`. The first event is
     /// [`ExecEvent::Resumed`], which says from where to continue stdin.
     pub async fn resume(
@@ -77,15 +100,31 @@ impl Client {
     }
 
     async fn converse(&self, route: &str, first: &ToServer) -> Result<ExecSocket, Fault> {
-        let socket = websocket::open(&self.transport, route).await?;
-        let (sink, stream) = socket.split();
-        let mut sender = ExecSender(sink);
-        sender.control(first).await?;
-        Ok(ExecSocket {
-            sender,
-            receiver: ExecReceiver(stream),
-        })
+        begin(websocket::open(&self.transport, route).await?, first).await
     }
+}
+
+/// The value of [`WORKSPACE`].
+pub(super) fn typed_header(typed: &str) -> Result<HeaderValue, Fault> {
+    if typed.len() > LONGEST_NAME {
+        return Err(unknown(typed));
+    }
+    HeaderValue::from_str(typed).map_err(|_| unknown(typed))
+}
+
+fn unknown(typed: &str) -> Fault {
+    let message = format!("no workspace `{}`", typed.escape_debug());
+    Fault::new(Code::WorkspaceNotFound, message, "`holm ls` lists them")
+}
+
+async fn begin(socket: Socket, first: &ToServer) -> Result<ExecSocket, Fault> {
+    let (sink, stream) = socket.split();
+    let mut sender = ExecSender(sink);
+    sender.control(first).await?;
+    Ok(ExecSocket {
+        sender,
+        receiver: ExecReceiver(stream),
+    })
 }
 
 // === impl ExecSender ===

@@ -35,6 +35,7 @@ use hyper::header::HeaderValue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use transport::Transport;
+pub use transport::{Revive, Reviving};
 
 /// A connection to the daemon.
 #[derive(Clone, Debug)]
@@ -49,6 +50,15 @@ impl Client {
     /// limit for socket addresses.
     pub async fn connect(socket: impl Into<PathBuf>) -> Result<Self, Fault> {
         Self::connect_as(socket, Vec::new()).await
+    }
+
+    /// Connects without waiting for an answer, to save a round trip. If the daemon is gone when the
+    /// first request is sent, `revive` replaces it and the request is sent to the next one.
+    pub async fn begin(socket: impl Into<PathBuf>, revive: Revive) -> Result<Self, Fault> {
+        let transport = Transport::begin(socket.into(), revive).await?;
+        Ok(Self {
+            transport: Arc::new(transport),
+        })
     }
 
     /// As [`Client::connect`], sending `greeting` first, for a socket that requires one.

@@ -3,7 +3,7 @@
 use super::Client;
 use super::create::CreateStream;
 use super::query::query_string;
-use super::transport::{Body, full, good, not_json};
+use super::transport::{Body, good, not_json};
 use crate::audit::{AuditList, AuditQuery};
 use crate::secret::Audit;
 use crate::workspace::{CreateWorkspace, Rename, Upload, Workspace};
@@ -92,9 +92,9 @@ impl Client {
         project_id: &str,
         create: &CreateWorkspace,
     ) -> Result<CreateStream, Fault> {
-        let body = full(Bytes::from(serde_json::to_vec(create).map_err(not_json)?));
+        let body = Bytes::from(serde_json::to_vec(create).map_err(not_json)?);
         let route = format!("/projects/{project_id}/workspaces");
-        let sent = self.transport.send(Method::POST, &route, body).await;
+        let sent = self.transport.send_bytes(Method::POST, &route, body).await;
         let (response, connection) = sent?;
         let response = good(response).await?;
         Ok(CreateStream::new(

@@ -1,15 +1,17 @@
 //! Runs: create (idempotent with a key), list, cancel, and follow the output from a cursor.
 
 use super::Client;
+use super::exec::typed_header;
 use super::query::query_string;
-use super::transport::{full, not_json, went_away};
+use super::transport::{IDEMPOTENCY_KEY, not_json, went_away};
 use super::websocket::{Socket, open};
-use crate::ErrorBody;
 use crate::run::{CreateRun, Run, RunEvent, RunList, RunQuery};
+use crate::{ErrorBody, TYPED, WORKSPACE};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use hyper::Method;
+use hyper::header::{HeaderMap, HeaderValue};
 use tokio_tungstenite::tungstenite::Message;
 
 /// A run's output from a cursor on. Dropping it does not affect the run.
@@ -26,10 +28,32 @@ impl Client {
         run: &CreateRun,
         key: Option<&str>,
     ) -> Result<Run, Fault> {
-        let body = Bytes::from(serde_json::to_vec(run).map_err(not_json)?);
         let route = format!("/workspaces/{id}/runs");
-        let sent = self.transport.send_with_key(&route, full(body), key);
-        let (response, connection) = sent.await?;
+        self.post_run(&route, run, keyed(key)?).await
+    }
+
+    /// As [`Client::create_run`], in a workspace as a person typed it. As for
+    /// [`Client::exec_typed`], the caller may have to resolve the text itself.
+    pub async fn create_run_typed(
+        &self,
+        typed: &str,
+        run: &CreateRun,
+        key: Option<&str>,
+    ) -> Result<Run, Fault> {
+        let mut headers = keyed(key)?;
+        headers.insert(WORKSPACE, typed_header(typed)?);
+        let route = format!("/workspaces/{TYPED}/runs");
+        self.post_run(&route, run, headers).await
+    }
+
+    async fn post_run(
+        &self,
+        route: &str,
+        run: &CreateRun,
+        headers: HeaderMap,
+    ) -> Result<Run, Fault> {
+        let body = Bytes::from(serde_json::to_vec(run).map_err(not_json)?);
+        let (response, connection) = self.transport.post_with(route, body, &headers).await?;
         self.transport.parsed(response, connection).await
     }
 
@@ -55,6 +79,18 @@ impl Client {
         let route = format!("/workspaces/{id}/runs/{run}/output?after={after}");
         Ok(RunOutput(open(&self.transport, &route).await?))
     }
+}
+
+fn keyed(key: Option<&str>) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let value = HeaderValue::from_str(key).map_err(|_| {
+            let message = format!("`{}` cannot be a key", key.escape_debug());
+            Fault::new(Code::Usage, message, "use letters, digits, `-` and `_`")
+        })?;
+        headers.insert(IDEMPOTENCY_KEY, value);
+    }
+    Ok(headers)
 }
 
 // === impl RunOutput ===

@@ -1,7 +1,8 @@
 //! HTTP/1.1 over the daemon's socket: requests out, JSON or a [`Fault`] back.
 //!
 //! Connections whose response was read to the end are reused. A request is repeated on a new
-//! connection only when the reused one was closed before anything was sent.
+//! connection only when the reused one was closed before anything was sent, or when the daemon has
+//! never answered and the request changes nothing: then the daemon is replaced first.
 
 use super::socket;
 use crate::{ErrorBody, ON_BEHALF_OF, PREFIX};
@@ -11,13 +12,16 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -29,7 +33,12 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 const MOST_IDLE: usize = 8;
 
 /// The header that makes a repeated POST idempotent.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Makes sure that a daemon answers on the socket.
+pub struct Revive(Box<dyn Fn() -> Reviving + Send + Sync>);
+
+pub type Reviving = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 #[derive(Debug)]
 pub(super) struct Transport {
@@ -40,6 +49,13 @@ pub(super) struct Transport {
     /// connects.
     on_behalf_of: Option<HeaderValue>,
     idle: Mutex<Vec<Connection>>,
+    /// The stream that [`Transport::begin`] connected, until the first request takes it.
+    first: Mutex<Option<UnixStream>>,
+    /// Whether the daemon has answered. The kernel accepts connections for a killed daemon until
+    /// its last thread is gone; only a response, of whatever kind, proves that the daemon is alive.
+    is_alive: AtomicBool,
+    /// Replaces a daemon that does not answer the first request.
+    revive: Option<Revive>,
 }
 
 /// One open connection. Dropping it closes it.
@@ -52,33 +68,99 @@ pub(super) struct Connection {
 // === impl Transport ===
 
 impl Transport {
+    /// Connects, and waits for an answer of the daemon.
     pub(super) async fn connect(
         socket: PathBuf,
         greeting: Vec<u8>,
         on_behalf_of: Option<HeaderValue>,
     ) -> Result<Self, Fault> {
-        let transport = Self {
+        let transport = Self::new(socket, greeting, on_behalf_of);
+        transport.ping().await?;
+        Ok(transport)
+    }
+
+    /// Connects without waiting for an answer: the first request finds out whether the daemon is
+    /// alive, and otherwise `revive` is called once.
+    pub(super) async fn begin(socket: PathBuf, revive: Revive) -> Result<Self, Fault> {
+        let transport = Self::new(socket, Vec::new(), None);
+        let stream = transport.connected().await?;
+        Ok(Self {
+            first: Mutex::new(Some(stream)),
+            revive: Some(revive),
+            ..transport
+        })
+    }
+
+    fn new(socket: PathBuf, greeting: Vec<u8>, on_behalf_of: Option<HeaderValue>) -> Self {
+        Self {
             socket,
             greeting,
             on_behalf_of,
             idle: Mutex::new(Vec::new()),
-        };
-        // The kernel accepts connections for a killed daemon until its last thread is gone. Only a
-        // response, of whatever kind, proves that the daemon is alive.
-        let connection = transport.open().await?;
-        let ping = transport.request(Method::GET, "/ping", full(Bytes::new()))?;
-        let (response, connection) = transport.send_on(connection, ping).await?;
+            first: Mutex::new(None),
+            is_alive: AtomicBool::new(false),
+            revive: None,
+        }
+    }
+
+    async fn ping(&self) -> Result<(), Fault> {
+        let connection = self.open().await?;
+        let ping = self.request(Method::GET, "/ping", full(Bytes::new()))?;
+        let (response, connection) = self.send_on(connection, ping).await?;
         let answer = response.into_body().collect().await;
         answer.map_err(went_away)?;
-        transport.keep(connection);
-        Ok(transport)
+        self.keep(connection);
+        Ok(())
+    }
+
+    /// Waits for an answer of the daemon before a request that may change something, because such a
+    /// request cannot be repeated.
+    async fn ensure_alive(&self) -> Result<(), Fault> {
+        if self.is_alive() {
+            return Ok(());
+        }
+        match self.ping().await {
+            Err(fault) => self.replace_daemon(fault).await,
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Replaces a daemon that has never answered; otherwise returns `fault`. The caller repeats its
+    /// request, which changes nothing.
+    pub(super) async fn replace_daemon(&self, fault: Fault) -> Result<(), Fault> {
+        match &self.revive {
+            Some(Revive(revive)) if !self.is_alive() && is_gone(&fault) => {
+                revive().await?;
+                self.note_alive();
+                Ok(())
+            }
+            _ => Err(fault),
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.is_alive.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_alive(&self) {
+        self.is_alive.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn socket(&self) -> &Path {
         &self.socket
     }
 
+    /// A connection without a request.
     pub(super) async fn stream(&self) -> Result<UnixStream, Fault> {
+        let first = self.first.lock();
+        let first = first.unwrap_or_else(PoisonError::into_inner).take();
+        match first {
+            Some(stream) => Ok(stream),
+            None => self.connected().await,
+        }
+    }
+
+    async fn connected(&self) -> Result<UnixStream, Fault> {
         let greeted = async {
             let mut stream = socket::connect(&self.socket).await?;
             stream.write_all(&self.greeting).await?;
@@ -140,8 +222,7 @@ impl Transport {
         serde_json::from_slice(&answer).map_err(not_json)
     }
 
-    /// Sends a body that is in memory, if possible on an idle connection. Streams the response to
-    /// `take`, until it returns `false`.
+    /// Streams a response to `take`, until it returns `false`.
     pub(super) async fn pieces(
         &self,
         route: &str,
@@ -161,12 +242,16 @@ impl Transport {
         Ok(())
     }
 
-    async fn send_bytes(
+    /// Sends a body that is in memory, if possible on an idle connection.
+    pub(super) async fn send_bytes(
         &self,
         method: Method,
         route: &str,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
+        if method != Method::GET {
+            self.ensure_alive().await?;
+        }
         while let Some(mut connection) = self.take() {
             let request = self.request(method.clone(), route, full(body.clone()))?;
             match connection.sender.try_send_request(request).await {
@@ -180,9 +265,18 @@ impl Transport {
                 }
             }
         }
-        let connection = self.open().await?;
-        self.send_on(connection, self.request(method, route, full(body))?)
-            .await
+        let attempt = async || {
+            let connection = self.open().await?;
+            let request = self.request(method.clone(), route, full(body.clone()))?;
+            self.send_on(connection, request).await
+        };
+        match attempt().await {
+            Err(fault) if method == Method::GET => {
+                self.replace_daemon(fault).await?;
+                attempt().await
+            }
+            answered => answered,
+        }
     }
 
     /// Sends a request whose body cannot be sent twice, on a new connection.
@@ -192,28 +286,37 @@ impl Transport {
         route: &str,
         body: Body,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
+        self.ensure_alive().await?;
         let connection = self.open().await?;
         self.send_on(connection, self.request(method, route, body)?)
             .await
     }
 
-    /// As [`Self::send`], for a POST with an idempotency key.
-    pub(super) async fn send_with_key(
+    /// Sends a POST with further headers on a new connection. With an idempotency key it needs no proof that the daemon
+    /// is alive, because it may be repeated.
+    pub(super) async fn post_with(
         &self,
         route: &str,
-        body: Body,
-        key: Option<&str>,
+        body: Bytes,
+        headers: &HeaderMap,
     ) -> Result<(Response<Incoming>, Connection), Fault> {
-        let connection = self.open().await?;
-        let mut request = self.request(Method::POST, route, body)?;
-        if let Some(key) = key {
-            let value = HeaderValue::from_str(key).map_err(|_| {
-                let message = format!("`{}` cannot be a key", key.escape_debug());
-                Fault::new(Code::Usage, message, "use letters, digits, `-` and `_`")
-            })?;
-            request.headers_mut().insert(IDEMPOTENCY_KEY, value);
+        let is_repeatable = headers.contains_key(IDEMPOTENCY_KEY);
+        if !is_repeatable {
+            self.ensure_alive().await?;
         }
-        self.send_on(connection, request).await
+        let attempt = async || {
+            let connection = self.open().await?;
+            let mut request = self.request(Method::POST, route, full(body.clone()))?;
+            request.headers_mut().extend(headers.clone());
+            self.send_on(connection, request).await
+        };
+        match attempt().await {
+            Err(fault) if is_repeatable => {
+                self.replace_daemon(fault).await?;
+                attempt().await
+            }
+            answered => answered,
+        }
     }
 
     async fn send_on(
@@ -223,6 +326,7 @@ impl Transport {
     ) -> Result<(Response<Incoming>, Connection), Fault> {
         let sent = connection.sender.send_request(request).await;
         let response = sent.map_err(went_away)?;
+        self.note_alive();
         Ok((response, connection))
     }
 
@@ -277,6 +381,20 @@ impl Transport {
     }
 }
 
+// === impl Revive ===
+
+impl Revive {
+    pub fn new(revive: impl Fn() -> Reviving + Send + Sync + 'static) -> Self {
+        Self(Box::new(revive))
+    }
+}
+
+impl fmt::Debug for Revive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Revive")
+    }
+}
+
 // === impl Connection ===
 
 impl Drop for Connection {
@@ -313,6 +431,11 @@ pub(super) fn fault_of(status: u16, body: &[u8]) -> Fault {
             "see the daemon's log; `holm daemon status` says where its data is",
         ),
     }
+}
+
+/// Whether the daemon ended the connection without an answer.
+fn is_gone(fault: &Fault) -> bool {
+    fault.code == Code::DaemonUnreachable
 }
 
 pub(super) fn went_away(error: impl Into<Cause>) -> Fault {

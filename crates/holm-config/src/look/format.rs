@@ -18,6 +18,9 @@ pub fn parse(text: &str, form: Form) -> Content {
         Form::Text => return Content::Text(text.to_owned()),
         // Its own depth limit is 128.
         Form::Json => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Form::CommentedJson => {
+            serde_json::from_str(&without_comments(text)).map_err(|error| error.to_string())
+        }
         Form::Toml => toml::from_str(text).map_err(|error| error.message().to_owned()),
         Form::Yaml => yaml(text),
     };
@@ -28,6 +31,51 @@ pub fn parse(text: &str, form: Form) -> Content {
             Content::Unusable(first.chars().take(LONGEST_REASON).collect())
         }
     }
+}
+
+/// Replaces comments and trailing commas by spaces, so that places in errors stay right.
+fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut is_quoted = false;
+    while let Some(character) = rest.next() {
+        match (is_quoted, character, rest.peek()) {
+            (true, '\\', Some(_)) => {
+                plain.push(character);
+                plain.extend(rest.next());
+                continue;
+            }
+            (_, '"', _) => is_quoted = !is_quoted,
+            (false, '/', Some('/')) => {
+                while rest.peek().is_some_and(|next| *next != '\n') {
+                    rest.next();
+                }
+                continue;
+            }
+            (false, '/', Some('*')) => {
+                let mut before = ' ';
+                for inside in rest.by_ref().skip(1) {
+                    if inside == '\n' {
+                        plain.push('\n');
+                    }
+                    if (before, inside) == ('*', '/') {
+                        break;
+                    }
+                    before = inside;
+                }
+                continue;
+            }
+            (false, '}' | ']', _) => {
+                let end = plain.trim_end().len();
+                if plain[..end].ends_with(',') {
+                    plain.replace_range(end - 1..end, " ");
+                }
+            }
+            _ => {}
+        }
+        plain.push(character);
+    }
+    plain
 }
 
 fn yaml(text: &str) -> Result<Value, String> {

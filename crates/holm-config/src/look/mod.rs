@@ -8,12 +8,12 @@ mod format;
 
 use holm_core::detect::{self, Content, Found, Proposal};
 use rustix::fd::OwnedFd;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{Access, Dir, FileType, Mode, OFlags, ResolveFlags, access, fstat, openat2};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Larger files are not the kind that their name suggests.
 const LARGEST_FILE: u64 = 512 << 10;
@@ -36,11 +36,33 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// The proposal for the checkout at `toplevel`; git ignores `ignored` at its root.
-pub fn propose(toplevel: &Path, ignored: Vec<String>) -> std::io::Result<Proposal> {
+/// The proposal for the checkout at `toplevel`, asked for in the directory `current` of it; git ignores
+/// `ignored` at its root.
+pub fn propose(toplevel: &Path, current: &Path, ignored: Vec<String>) -> std::io::Result<Proposal> {
     let mut found = look(toplevel)?;
     found.ignored = ignored;
+    let below = current.strip_prefix(toplevel).ok().and_then(Path::to_str);
+    found.current = below.unwrap_or_default().to_owned();
     Ok(detect::propose(&found))
+}
+
+/// The programs of a proposal that are not installed, each with what needs it.
+pub fn missing_programs(proposal: &Proposal) -> Vec<(String, String)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    // Debian has database servers here, and the commands that `init` writes look here, too.
+    places.push(PathBuf::from("/usr/sbin"));
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten();
+    places.extend(versions.flatten().map(|version| version.path().join("bin")));
+    let is_there = |name: &str| {
+        let mut files = places.iter().map(|place| place.join(name));
+        files.any(|file| access(&file, Access::EXEC_OK).is_ok() && file.is_file())
+    };
+    let mut programs = proposal.programs();
+    programs.retain(|(name, _)| !is_there(name));
+    programs
 }
 
 fn look(toplevel: &Path) -> std::io::Result<Found> {
@@ -58,6 +80,7 @@ fn look(toplevel: &Path) -> std::io::Result<Found> {
         contents: contents.collect(),
         listing,
         ignored: Vec::new(),
+        current: String::new(),
     })
 }
 
@@ -84,7 +107,7 @@ fn list(root: &File) -> BTreeSet<String> {
                 }
                 FileType::Directory => {
                     let path = format!("{at}{name}/");
-                    if depth < DEEPEST && detect::is_looked_into(&name) {
+                    if depth < DEEPEST && detect::is_listed(path.trim_end_matches('/')) {
                         waiting.push_back((path.clone(), depth + 1));
                     }
                     listing.insert(path);

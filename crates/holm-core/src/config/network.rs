@@ -35,6 +35,12 @@ pub struct Address {
     pub port: NonZeroU16,
 }
 
+/// The `Host` of an HTTP request: `localhost:3000`, `shop.test`, `[::1]:8080`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostHeader(String);
+
+crate::checked_text!(HostHeader);
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDestination {
     #[error("it is empty")]
@@ -97,6 +103,17 @@ fn split_port(text: &str) -> Result<(Spelled<'_>, Option<NonZeroU16>), InvalidDe
     match host.parse::<Ipv4Addr>() {
         Ok(address) => Ok((Spelled::Address(IpAddr::V4(address)), port)),
         Err(_) => Ok((Spelled::Text(host), port)),
+    }
+}
+
+// === impl HostHeader ===
+
+impl HostHeader {
+    pub fn parse(text: &str) -> Result<Self, InvalidDestination> {
+        if let (Spelled::Text(name), _) = split_port(text)? {
+            parse_host_name(name)?;
+        }
+        Ok(Self(text.to_ascii_lowercase()))
     }
 }
 

@@ -1,11 +1,13 @@
-//! Converts a compose file: databases become installed programs, other services commented blocks
-//! with the reason. Only the necessary keys are read.
+//! Converts a compose file: databases become installed programs, services that are built from the
+//! repository give their names, ports and dependencies to the programs found there, and others become
+//! commented blocks with the reason. Only the necessary keys are read.
 
 use super::command::is_operator;
-use super::database::{Server, database};
+use super::database::{Server, Url, database};
 use super::directory::quoted;
 use super::document::Document;
 use super::environment::{command_looks_secret, interpolate, is_secret};
+use super::needs::Need;
 use super::proposal::{Part, Service, valid_name};
 use crate::config::Variable as VariableName;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +15,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The services found in a compose file. Its programs are databases.
 pub struct Composed {
     pub part: Part,
-    /// The dependencies of each service that is built from the repository.
-    pub built_depends_on: Vec<Vec<String>>,
+    pub built: Vec<Built>,
+}
+
+/// A service that is built from the repository.
+pub struct Built {
+    /// As a suggestion, for when no program is found there.
+    pub service: Service,
+    /// The directory that it is built from, empty for the root.
+    pub at: Option<String>,
+    /// It runs once, before the others.
+    pub migrates: bool,
+    /// The databases that its variables name.
+    pub needs: Vec<Need>,
 }
 
 #[derive(Default)]
@@ -31,6 +44,17 @@ pub struct Entry {
     pub profiles: Vec<String>,
     /// Scripts that the image runs when its database is new.
     pub first_start: Vec<String>,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub fn set(&mut self, name: &str, value: String) {
+        self.environment.push(Variable {
+            name: name.to_owned(),
+            value: Some(value),
+        });
+    }
 }
 
 pub struct Variable {
@@ -68,7 +92,7 @@ pub fn read(file: &str, document: &Document) -> Composed {
     let names = names(&entries);
     let mut composed = Composed {
         part,
-        built_depends_on: Vec::new(),
+        built: Vec::new(),
     };
     for entry in &entries {
         add(&mut composed, entry, &names);
@@ -116,7 +140,6 @@ fn add(composed: &mut Composed, entry: &Entry, names: &BTreeMap<&str, String>) {
             format!("starts only with the profile {}", entry.profiles.join(", "))
         }
         (None, _, Some(context)) => {
-            composed.built_depends_on.push(depends_on.clone());
             format!("built as an image from `{context}`; say what runs here instead")
         }
         (None, Some(image), None) => format!(
@@ -133,7 +156,7 @@ fn add(composed: &mut Composed, entry: &Entry, names: &BTreeMap<&str, String>) {
     let variables = variables.filter(|it| VariableName::parse(&it.name).is_ok());
     let (kept, secret): (Vec<&Variable>, Vec<&Variable>) = variables.partition(is_kept);
     let kept = kept.into_iter();
-    composed.part.suggestions.push(Service {
+    let service = Service {
         name,
         run: run.unwrap_or_default(),
         port: entry.ports.first().map(|port| (port.inside, file.clone())),
@@ -144,7 +167,54 @@ fn add(composed: &mut Composed, entry: &Entry, names: &BTreeMap<&str, String>) {
         secrets: secret.into_iter().map(|it| it.name.clone()).collect(),
         reason: format!("{file}: {}: {reason}", entry.name),
         ..Service::default()
-    });
+    };
+    match &entry.build {
+        Some(context) if server.is_none() => composed.built.push(Built {
+            at: resolved(&file, context),
+            migrates: migrates(entry),
+            needs: url_needs(entry, &file),
+            service,
+        }),
+        _ => composed.part.suggestions.push(service),
+    }
+}
+
+/// A job that migrates the database, by its name or its command.
+fn migrates(entry: &Entry) -> bool {
+    let words = ["migrate", "db:prepare", "upgrade head", "prisma db push"];
+    let command = entry.command.as_deref().unwrap_or_default();
+    let ends = !command.contains("&&") && words.iter().any(|word| command.contains(word));
+    ends || entry.name.contains("migrat")
+}
+
+/// The databases that the variables name. The values contain passwords and are not repeated.
+fn url_needs(entry: &Entry, file: &str) -> Vec<Need> {
+    let mut needs = Vec::new();
+    for variable in &entry.environment {
+        let value = variable.value.as_deref().unwrap_or_default();
+        if let Some(url) = Url::parse(value) {
+            let mut need = Need::new(url.kind, format!("{file}: {}", entry.name));
+            need.variables = vec![(variable.name.clone(), variable.value.clone())];
+            super::needs::add(&mut needs, need);
+        }
+    }
+    needs
+}
+
+/// The directory that a build context of a file means; `None`: outside of the repository.
+fn resolved(file: &str, context: &str) -> Option<String> {
+    let parent = file.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in parent.split('/').chain(context.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
 }
 
 fn entry(name: &str, node: &Document) -> Entry {
@@ -255,4 +325,21 @@ fn first_start(volume: &Document) -> Option<String> {
         }
     };
     target.starts_with(PLACE).then_some(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resolved;
+
+    #[test]
+    fn build_contexts() {
+        let check = |file, context, expect: Option<&str>| {
+            assert_eq!(resolved(file, context).as_deref(), expect, "{context}");
+        };
+        check("compose.yaml", ".", Some(""));
+        check("compose.yaml", "./backend/", Some("backend"));
+        check(".devcontainer/docker-compose.yml", "..", Some(""));
+        check("docker/compose.yaml", "../apps/web", Some("apps/web"));
+        check("compose.yaml", "../x", None);
+    }
 }

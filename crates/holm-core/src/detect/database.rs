@@ -1,4 +1,4 @@
-//! Installed database servers that replace the images of a compose file.
+//! Installed database servers, in place of the images of a compose file or for a need of the project.
 //!
 //! Each creates its files if they do not exist, under a temporary name until they are complete, so
 //! an interrupted start begins again. Programs in the workspace may connect with any password, and
@@ -6,9 +6,43 @@
 
 use super::compose::Entry;
 use super::environment::command_looks_secret;
+use super::needs::Need;
 use super::proposal::Service;
+use super::sample::is_plain;
+
+/// A kind of database, by the protocol that clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Postgres,
+    Mysql,
+    Redis,
+    /// holm starts no server for it.
+    Mongo,
+}
+
+/// The parts of a database's URL. It has no password, because the servers take any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url<'a> {
+    pub kind: Kind,
+    /// With the driver: `postgresql+asyncpg`.
+    scheme: &'a str,
+    pub user: Option<&'a str>,
+    pub database: Option<&'a str>,
+    /// With its `?`.
+    query: &'a str,
+}
+
+/// How clients inside reach a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub kind: Kind,
+    user: Option<String>,
+    port: u16,
+    database: Option<String>,
+}
 
 pub struct Server {
+    kind: Kind,
     /// The name of the official image.
     image: &'static str,
     /// The program that must be installed.
@@ -22,6 +56,7 @@ pub struct Server {
 
 const SERVERS: [Server; 4] = [
     Server {
+        kind: Kind::Postgres,
         image: "postgres",
         program: "postgres",
         port: 5432,
@@ -31,6 +66,7 @@ const SERVERS: [Server; 4] = [
         run: postgres,
     },
     Server {
+        kind: Kind::Redis,
         image: "redis",
         program: "redis-server",
         port: 6379,
@@ -46,6 +82,7 @@ const SERVERS: [Server; 4] = [
 ];
 
 const MYSQL: Server = Server {
+    kind: Kind::Mysql,
     image: "mysql",
     program: "mariadbd",
     port: 3306,
@@ -53,6 +90,117 @@ const MYSQL: Server = Server {
     ready_log: None,
     run: mariadb,
 };
+
+// === impl Kind ===
+
+impl Kind {
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Postgres => "PostgreSQL",
+            Kind::Mysql => "MySQL",
+            Kind::Redis => "Redis",
+            Kind::Mongo => "MongoDB",
+        }
+    }
+
+    /// The variable that programs usually read its URL from.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Kind::Redis => "REDIS_URL",
+            Kind::Mongo => "MONGODB_URI",
+            Kind::Postgres | Kind::Mysql => "DATABASE_URL",
+        }
+    }
+
+    /// Variables of example settings with the name of the user.
+    pub fn user_variables(self) -> &'static [&'static str] {
+        match self {
+            Kind::Postgres => &["POSTGRES_USER", "PGUSER", "DB_USER", "DATABASE_USER"],
+            Kind::Mysql => &["MYSQL_USER", "DB_USER", "DATABASE_USER"],
+            Kind::Redis | Kind::Mongo => &[],
+        }
+    }
+
+    pub fn database_variables(self) -> &'static [&'static str] {
+        match self {
+            Kind::Postgres => &["POSTGRES_DB", "PGDATABASE", "DB_NAME", "DATABASE_NAME"],
+            Kind::Mysql => &["MYSQL_DATABASE", "DB_NAME", "DATABASE_NAME"],
+            Kind::Redis | Kind::Mongo => &[],
+        }
+    }
+
+    /// The kind that a URL's scheme, a dialect or a provider names.
+    pub fn named(word: &str) -> Option<Self> {
+        let word = word.split('+').next().unwrap_or(word);
+        Some(match word {
+            "postgres" | "postgresql" | "postgis" | "pg" | "cockroachdb" => Kind::Postgres,
+            "mysql" | "mysql2" | "mariadb" | "trilogy" => Kind::Mysql,
+            "redis" | "rediss" => Kind::Redis,
+            "mongodb" => Kind::Mongo,
+            _ => return None,
+        })
+    }
+
+    fn server(self) -> Option<&'static Server> {
+        SERVERS.iter().find(|server| server.kind == self)
+    }
+}
+
+// === impl Url ===
+
+impl<'a> Url<'a> {
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let kind = Kind::named(scheme)?;
+        let (rest, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        let user = user.and_then(|user| user.split(':').next());
+        Some(Self {
+            kind,
+            scheme,
+            user: user.filter(|user| !user.is_empty()),
+            database: Some(path).filter(|path| !path.is_empty()),
+            query,
+        })
+    }
+}
+
+// === impl Access ===
+
+impl Access {
+    /// A URL with the scheme, the number of a Redis database and the query of another one.
+    pub fn like(&self, shown: &str) -> String {
+        let shown = Url::parse(shown).filter(|url| url.kind == self.kind);
+        let scheme = shown.as_ref().map(|url| url.scheme);
+        let scheme = scheme.filter(|scheme| {
+            scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '+')
+        });
+        let scheme = scheme.unwrap_or(match self.kind {
+            Kind::Postgres => "postgres",
+            Kind::Mysql => "mysql",
+            Kind::Redis => "redis",
+            Kind::Mongo => "mongodb",
+        });
+        // A host that takes only TLS is not the one inside.
+        let scheme = if scheme == "rediss" { "redis" } else { scheme };
+        let number = shown.as_ref().and_then(|url| url.database);
+        let number = number.filter(|it| self.kind == Kind::Redis && it.parse::<u8>().is_ok());
+        let path = self.database.as_deref().or(number);
+        let path = path.map_or(String::new(), |path| format!("/{path}"));
+        let user = self
+            .user
+            .as_ref()
+            .map_or(String::new(), |user| format!("{user}@"));
+        // Such as Prisma's `?schema=public`. Options of TLS belong to another host.
+        let query = shown.as_ref().map_or("", |url| url.query);
+        let is_kept = !query.contains("ssl") && query.chars().all(|c| c.is_ascii_graphic());
+        let query = if is_kept { query } else { "" };
+        format!("{scheme}://{user}127.0.0.1:{}{path}{query}", self.port)
+    }
+}
 
 // === impl Server ===
 
@@ -79,16 +227,76 @@ pub fn database(server: &Server, name: &str, entry: &Entry, file: &str) -> Servi
     if server.image == MYSQL.image {
         remarks.push("MariaDB stands in for MySQL, which Debian does not have.".to_owned());
     }
-    let run = (server.run)(name, entry, &mut remarks);
+    let mut service = served(server, name, entry, &mut remarks);
     note_rest(server, name, entry, file, &mut remarks);
+    service.port = Some((server.port, port_reason(server, entry, file)));
+    service.reason = format!("{file}: {}", entry.name);
+    service.remarks = remarks;
+    service
+}
+
+/// The database for a need of the project that no compose file fulfils, or `None` when holm starts no
+/// server of its kind.
+pub fn needed(need: &Need, taken: &[String]) -> Option<Service> {
+    let server = need.kind.server()?;
+    let names = match need.kind {
+        Kind::Redis => ["redis", "cache-db"],
+        _ => ["db", server.image],
+    };
+    let is_free = |name: &&str| !taken.iter().any(|it| it == *name);
+    let name = names.into_iter().find(is_free).unwrap_or(names[0]);
+    let mut entry = Entry::default();
+    let (user, database) = match need.kind {
+        Kind::Postgres => ("POSTGRES_USER", "POSTGRES_DB"),
+        _ => ("MYSQL_USER", "MYSQL_DATABASE"),
+    };
+    let plain = |value: &Option<String>| value.clone().filter(|value| is_plain(value));
+    let database_name = plain(&need.database).unwrap_or_else(|| "app".to_owned());
+    if need.kind != Kind::Redis {
+        entry.set(database, database_name);
+        if let Some(name) = plain(&need.user) {
+            entry.set(user, name);
+        }
+    }
+    let mut remarks = vec![format!("Runs the installed `{}`.", server.program)];
+    if server.has_users {
+        remarks.push("It takes any password: only this workspace can reach it.".to_owned());
+    }
+    let mut service = served(server, name, &entry, &mut remarks);
+    service.port = Some((server.port, format!("{}'s default", need.kind.title())));
+    service.reason = need.reason.clone();
+    service.remarks = remarks;
+    Some(service)
+}
+
+fn served(server: &Server, name: &str, entry: &Entry, remarks: &mut Vec<String>) -> Service {
+    let run = (server.run)(name, entry, remarks);
+    let mut ignored = Vec::new();
+    let mut value = |names: &[&str]| word(entry, names, &mut ignored).map(str::to_owned);
+    let (user, database) = match server.kind {
+        Kind::Postgres => {
+            let user = value(&["POSTGRES_USER"]).unwrap_or_else(|| "postgres".to_owned());
+            let database = value(&["POSTGRES_DB"]).unwrap_or_else(|| user.clone());
+            (Some(user), Some(database))
+        }
+        Kind::Mysql => (
+            Some(value(&["MARIADB_USER", "MYSQL_USER"]).unwrap_or_else(|| "root".to_owned())),
+            value(&["MARIADB_DATABASE", "MYSQL_DATABASE"]),
+        ),
+        Kind::Redis | Kind::Mongo => (None, None),
+    };
     Service {
         name: name.to_owned(),
         run,
-        port: Some((server.port, port_reason(server, entry, file))),
         ready_log: server.ready_log,
+        program: Some(server.program),
+        access: Some(Access {
+            kind: server.kind,
+            user,
+            port: server.port,
+            database,
+        }),
         is_database: true,
-        reason: format!("{file}: {}", entry.name),
-        remarks,
         ..Service::default()
     }
 }
@@ -188,11 +396,7 @@ fn word<'a>(entry: &'a Entry, names: &[&str], remarks: &mut Vec<String>) -> Opti
         .environment
         .iter()
         .find(|it| names.contains(&it.name.as_str()))?;
-    let is_plain = |value: &&str| {
-        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        !value.is_empty() && value.len() <= 63 && value.chars().all(fits)
-    };
-    let value = variable.value.as_deref().filter(is_plain);
+    let value = variable.value.as_deref().filter(|value| is_plain(value));
     if value.is_none() {
         remarks.push(format!(
             "{} has no plain value there; the image's default was taken.",
@@ -200,4 +404,61 @@ fn word<'a>(entry: &'a Entry, names: &[&str], remarks: &mut Vec<String>) -> Opti
         ));
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_keep_their_form_and_lose_their_password() {
+        let access = |kind, user: Option<&str>, port, database: Option<&str>| Access {
+            kind,
+            user: user.map(str::to_owned),
+            port,
+            database: database.map(str::to_owned),
+        };
+        let postgres = access(Kind::Postgres, Some("shop"), 5432, Some("shop_dev"));
+        let check = |access: &Access, shown: &str, expect: &str| {
+            assert_eq!(access.like(shown), expect, "{shown}");
+        };
+        check(&postgres, "", "postgres://shop@127.0.0.1:5432/shop_dev");
+        check(
+            &postgres,
+            "postgresql+asyncpg://a:b@db/x",
+            "postgresql+asyncpg://shop@127.0.0.1:5432/shop_dev",
+        );
+        check(
+            &postgres,
+            "postgresql://a:b@localhost:5433/x?schema=public",
+            "postgresql://shop@127.0.0.1:5432/shop_dev?schema=public",
+        );
+        check(
+            &postgres,
+            "postgres://a:b@db.example.org/x?sslmode=require",
+            "postgres://shop@127.0.0.1:5432/shop_dev",
+        );
+        let redis = access(Kind::Redis, None, 6379, None);
+        check(
+            &redis,
+            "rediss://:x@host:6380/2",
+            "redis://127.0.0.1:6379/2",
+        );
+        check(&redis, "redis://host", "redis://127.0.0.1:6379");
+        check(&redis, "postgres://host/2", "redis://127.0.0.1:6379");
+    }
+
+    #[test]
+    fn parts_of_urls() {
+        let url = Url::parse("postgres://user:p%40ss@db:5432/name?x=1").unwrap();
+        assert_eq!(
+            (url.user, url.database, url.query),
+            (Some("user"), Some("name"), "?x=1")
+        );
+        let url = Url::parse("redis://cache").unwrap();
+        assert_eq!((url.user, url.database, url.query), (None, None, ""));
+        for other in ["http://x", "file:./dev.db", "", "://", "postgres:x"] {
+            assert_eq!(Url::parse(other), None, "{other}");
+        }
+    }
 }

@@ -80,6 +80,16 @@ impl<'a> Directory<'a> {
         })
     }
 
+    /// This directory and those above it, without the root.
+    pub fn and_above(self) -> impl Iterator<Item = Directory<'a>> {
+        let found = self.found;
+        let parent = |at: &&'a str| at.rsplit_once('/').map(|(parent, _)| parent);
+        let places = std::iter::successors(Some(self.at), parent);
+        places
+            .filter(|at| !at.is_empty())
+            .map(move |at| Directory { found, at })
+    }
+
     /// The subdirectories that may contain a part of the product.
     pub fn directories(self) -> impl Iterator<Item = Directory<'a>> {
         let prefix = self.path("");
@@ -89,7 +99,7 @@ impl<'a> Directory<'a> {
             let at = path.strip_suffix('/')?;
             let name = at.strip_prefix(prefix.as_str())?;
             let is_direct = !name.is_empty() && !name.contains('/');
-            (is_direct && is_looked_into(name)).then_some(Directory { found, at })
+            (is_direct && is_looked_into(at)).then_some(Directory { found, at })
         })
     }
 

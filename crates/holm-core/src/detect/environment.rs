@@ -12,7 +12,13 @@ const SETTINGS: [&str; 4] = [
     ".env.development",
     ".env.development.local",
 ];
-const SAMPLES: [&str; 4] = [".env.example", ".env.sample", ".env.template", ".env.dist"];
+pub const SAMPLES: [&str; 5] = [
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    "env.example",
+];
 
 /// Words in the names of variables that contain secrets.
 const SECRET_WORDS: [&str; 12] = [

@@ -1,16 +1,20 @@
 //! A proposed `holm.toml` as values, and how its parts are combined: valid unique names, no port
 //! conflicts, no dependency on a missing service.
 
+use super::command::{is_operator, words};
+use super::database::Access;
 use super::directory::Directory;
+use super::needs::{Migration, Need};
 use super::write;
-use crate::config::Name;
+use crate::config::{Name, Variable};
+use crate::layer::is_input;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
     pub looks_like: Vec<Sign>,
     pub setup: Vec<Step>,
-    /// Empty: the default, which covers the root's files.
+    /// Empty: the default, which covers all files with known names.
     pub setup_inputs: Vec<String>,
     /// Ignored files that programs read; written as a comment, because `include` needs approval.
     pub include: Vec<String>,
@@ -42,6 +46,14 @@ pub struct Service {
     pub run: String,
     /// With the reason.
     pub port: Option<(u16, String)>,
+    /// The directory that it belongs to, empty for the root.
+    pub(super) at: String,
+    /// How long it may take to be ready, if that is longer than usual.
+    pub timeout: Option<&'static str>,
+    /// The program that must be installed, where `run` does not begin with it.
+    pub program: Option<&'static str>,
+    /// How clients reach a database.
+    pub(super) access: Option<Access>,
     /// The text in its log that shows that it is ready; `None`: its port shows that.
     pub ready_log: Option<&'static str>,
     pub depends_on: Vec<String>,
@@ -64,6 +76,10 @@ pub struct Part {
     pub programs: Vec<Service>,
     pub suggestions: Vec<Service>,
     pub remarks: Vec<String>,
+    pub needs: Vec<Need>,
+    pub migration: Option<Migration>,
+    /// Variables that all of its programs need.
+    pub env: Vec<(String, String)>,
 }
 
 // === impl Part ===
@@ -77,14 +93,36 @@ impl Part {
         }
     }
 
+    /// The findings of a directory.
+    pub fn of(kind: &'static str, directory: Directory<'_>, file: &str) -> Self {
+        Self::new(kind, directory.path(file))
+    }
+
+    /// Adds a command that runs in the directory before its programs start.
+    pub fn migrate(&mut self, directory: Directory<'_>, command: String, reason: String) {
+        self.migration.get_or_insert(Migration {
+            command: directory.run(&command),
+            at: directory.at().to_owned(),
+            reason,
+        });
+    }
+
     /// Adds commands that install what `file` of the directory names.
     pub fn install(&mut self, directory: Directory<'_>, commands: &[&str], file: &str) {
         self.setup.extend(commands.iter().map(|command| Step {
             command: directory.run(command),
             reason: directory.path(file),
         }));
-        if !directory.is_root() {
-            self.setup_inputs.push(directory.path(file));
+        self.setup_inputs.push(directory.path(file));
+    }
+
+    /// Without its programs, which something else starts.
+    pub fn installed(self) -> Self {
+        Self {
+            programs: Vec::new(),
+            suggestions: Vec::new(),
+            remarks: Vec::new(),
+            ..self
         }
     }
 
@@ -131,6 +169,30 @@ impl Proposal {
         ))
     }
 
+    /// The programs that its commands start, each with what needs it. Programs of the project itself
+    /// are not among them.
+    pub fn programs(&self) -> Vec<(String, String)> {
+        let mut found: Vec<(String, String)> = Vec::new();
+        let setup = self
+            .setup
+            .iter()
+            .map(|step| (step.command.as_str(), None, "set-up"));
+        let services = self.services.iter();
+        let services = services.map(|it| (it.run.as_str(), it.program, it.name.as_str()));
+        for (command, own, user) in setup.chain(services) {
+            let programs = match own {
+                Some(program) => vec![program.to_owned()],
+                None => programs(command),
+            };
+            for program in programs {
+                if !found.iter().any(|(known, _)| *known == program) {
+                    found.push((program, user.to_owned()));
+                }
+            }
+        }
+        found
+    }
+
     pub fn is_empty(&self) -> bool {
         self.setup.is_empty() && self.services.is_empty() && self.suggestions.is_empty()
     }
@@ -144,11 +206,21 @@ impl Proposal {
     }
 
     pub(super) fn add_program(&mut self, mut program: Service) {
-        program.name = self.free_name(&program.name);
+        let wish = match (program.name.as_str(), program.at.as_str()) {
+            // Two directories may have the same name: `apps/web` and `web`.
+            (name, at) if self.is_taken(name) && at.contains('/') => valid_name(at),
+            (name, _) => name.to_owned(),
+        };
+        program.name = self.free_name(&wish);
+        // Names of variables come from files of the repository.
+        program
+            .env
+            .retain(|(name, _)| Variable::parse(name).is_ok());
         let remark = match &program.port {
             Some((number, _)) => self
                 .owner(*number)
                 .map(|owner| format!("Its port {number} is the one of {owner}, too.")),
+            None if AUXILIARY.contains(&program.name.as_str()) => None,
             None => {
                 Some("Nothing says on which port it listens; one in [ports] gets a URL.".into())
             }
@@ -201,6 +273,9 @@ impl Proposal {
                     .push("It waits for itself in a circle, which was cut.".to_owned());
             }
         }
+        if self.setup_inputs.iter().all(|path| is_input(path, None)) {
+            self.setup_inputs.clear();
+        }
         // The project's own programs come first.
         self.services.sort_by_key(|service| service.is_database);
         for suggestion in &mut self.suggestions {
@@ -208,15 +283,18 @@ impl Proposal {
         }
     }
 
-    fn owner(&self, number: u16) -> Option<&str> {
+    pub(super) fn owner(&self, number: u16) -> Option<&str> {
         let has_it = |it: &&Service| it.port.as_ref().is_some_and(|port| port.0 == number);
         self.services.iter().find(has_it).map(|it| it.name.as_str())
     }
 
+    fn is_taken(&self, name: &str) -> bool {
+        self.services.iter().any(|service| service.name == name)
+    }
+
     fn free_name(&self, wish: &str) -> String {
         let name = valid_name(wish);
-        let is_taken = |name: &str| self.services.iter().any(|service| service.name == name);
-        if !is_taken(&name) {
+        if !self.is_taken(&name) {
             return name;
         }
         let numbered = (2..).map(|number| {
@@ -224,12 +302,44 @@ impl Proposal {
             let stem = name.get(..room).unwrap_or(&name).trim_end_matches('-');
             format!("{stem}-{number}")
         });
-        let mut numbered = numbered.filter(|name| !is_taken(name));
+        let mut numbered = numbered.filter(|name| !self.is_taken(name));
         numbered.next().unwrap_or(name)
     }
 }
 
 const LONGEST_NAME: usize = 40;
+
+/// Usual names of programs that listen on no port.
+const AUXILIARY: [&str; 8] = [
+    "css",
+    "js",
+    "assets",
+    "tailwind",
+    "worker",
+    "sidekiq",
+    "scheduler",
+    "celery",
+];
+
+/// The first word of each command of a line, without assignments. Paths are programs of the project, and
+/// builtins of the shell need nothing.
+fn programs(line: &str) -> Vec<String> {
+    const BUILTINS: [&str; 8] = [
+        "cd", "set", "exec", "export", "mkdir", "echo", "test", "exit",
+    ];
+    let words = words(line);
+    let commands = words.split(|word| is_operator(word));
+    let first = commands.filter_map(|command| {
+        let mut words = command.iter();
+        words.find(|word| !word.contains('='))
+    });
+    let first = first.filter(|word| !BUILTINS.contains(&word.as_str()) && !word.contains('/'));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    first
+        .filter(|word| word.chars().all(is_name))
+        .cloned()
+        .collect()
+}
 
 /// The nearest valid service name.
 pub fn valid_name(wish: &str) -> String {

@@ -3,14 +3,58 @@
 use std::collections::BTreeSet;
 
 /// The text before a port, for each language.
-const SCRIPT: [&str; 7] = [
-    ".listen(", "PORT || ", "PORT ?? ", "PORT||", "PORT??", "PORT, ", "port = ",
+const SCRIPT: [&str; 11] = [
+    ".listen(",
+    "PORT || ",
+    "PORT ?? ",
+    "PORT||",
+    "PORT??",
+    "PORT, ",
+    "PORT) || ",
+    "PORT) ?? ",
+    "port = ",
+    "PORT = ",
+    "port: ",
 ];
+/// The text before the default of the variable `PORT`.
+const VARIABLE: [&str; 7] = [
+    "PORT || ",
+    "PORT ?? ",
+    "PORT||",
+    "PORT??",
+    "PORT, ",
+    "PORT) || ",
+    "PORT) ?? ",
+];
+/// The text before a port in Go.
+const GO: [&str; 5] = ["port = ", "port := ", "Port = ", "Port := ", "\"PORT\", "];
 const VITE: [&str; 1] = ["port: "];
 
 /// The port of a program in JavaScript or TypeScript.
 pub fn script_port(text: &str) -> Option<u16> {
     only(behind(text, &SCRIPT))
+}
+
+/// The default of the variable `PORT`, in a file with other settings.
+pub fn port_variable_default(text: &str) -> Option<u16> {
+    only(behind(text, &VARIABLE))
+}
+
+/// Whether a program reads the variable `PORT`.
+pub fn reads_port(text: &str) -> bool {
+    [
+        "env.PORT",
+        "env[\"PORT\"]",
+        "env['PORT']",
+        "Getenv(\"PORT\")",
+    ]
+    .iter()
+    .any(|use_of_it| text.contains(use_of_it))
+}
+
+/// The port in a Go program, where it is not part of an address.
+pub fn go_port(text: &str) -> Option<u16> {
+    only(behind(text, &GO))
 }
 
 /// The port in a `vite.config`.
@@ -36,7 +80,7 @@ fn behind<'a>(text: &'a str, starts: &'a [&str]) -> impl Iterator<Item = u16> + 
         places.map(move |(at, _)| &text[at + start.len()..])
     });
     found.filter_map(|rest| {
-        let rest = rest.trim_start_matches([' ', '"', '\'', '(']);
+        let rest = rest.trim_start_matches([' ', '"', '\'', '(', ':']);
         let rest = rest.strip_prefix("Number(").unwrap_or(rest);
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         plausible(&rest[..digits])

@@ -108,7 +108,16 @@ fn service(service: &Service, lines: &mut Vec<String>) {
     lines.push(beside(&title, &service.reason));
     let ready = match (service.ready_log, &service.port) {
         (Some(words), _) => Some(format!("ready = {{ log = {} }}", line(words))),
-        (None, Some(_)) => Some(format!("ready = {{ tcp = {} }}", line(&service.name))),
+        (None, Some(_)) => {
+            let timeout = service
+                .timeout
+                .map(|it| format!(", timeout = {}", line(it)));
+            let timeout = timeout.unwrap_or_default();
+            Some(format!(
+                "ready = {{ tcp = {}{timeout} }}",
+                line(&service.name)
+            ))
+        }
         (None, None) => None,
     };
     settings(service, ready, lines);

@@ -38,9 +38,39 @@ pub fn exit_in_words(code: u8) -> String {
     format!("exited with {code} ({signal})")
 }
 
+/// Whether a line of output says that a program does not exist, in the words of common shells.
+/// Starting the service again cannot change that.
+pub fn names_missing_program(line: &str) -> bool {
+    // `sh: 1: vite: not found`, `bash: line 1: vite: command not found`
+    let line = line.trim_end();
+    let rest = line.strip_suffix(": not found");
+    let rest = rest.or_else(|| line.strip_suffix(": command not found"));
+    rest.is_some_and(|rest| {
+        let shell = rest.split(':').next().unwrap_or_default();
+        let shell = shell.rsplit('/').next().unwrap_or_default();
+        ["sh", "bash", "dash", "ash"].contains(&shell)
+    })
+}
+
 pub(super) fn in_words(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),
         _ => format!("{}ms", time.as_millis()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_a_missing_program() {
+        let check = |line, expect| assert_eq!(names_missing_program(line), expect, "{line}");
+        check("sh: 1: vite: not found", true);
+        check("sh: vite: command not found", true);
+        check("/bin/bash: line 1: vite: command not found", true);
+        check("GET /vite: not found", false);
+        check("error: route /a: not found", false);
+        check("", false);
     }
 }

@@ -246,7 +246,7 @@ pub enum AttachOutput {
     Failed(Fault),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttachMessage {
     Attached {

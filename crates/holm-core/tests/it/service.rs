@@ -359,3 +359,71 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     assert!(graph.due(at(3)).contains(&(old, Order::Terminate)));
     assert!(!graph.is_down());
 }
+
+#[test]
+fn a_missing_program_is_not_started_again() {
+    let check = |code: u8, cause: Option<&str>, restart, expect: State| {
+        let mut graph = one(restart);
+        graph.due(at(0));
+        graph.handle(0, Event::Started { pid: 5 }, at(0));
+        let cause = cause.map(str::to_owned);
+        graph.handle(0, Event::Exited { code, cause }, at(1));
+        assert_eq!(state(&graph, 0).0, expect, "{code}");
+        assert_eq!(
+            graph.verdict() == Verdict::Failing,
+            expect != State::Backoff
+        );
+        if expect == State::Failed {
+            assert_eq!(graph.due(at(100)), []);
+            graph.want(0, Wish::Start);
+            assert_eq!(graph.due(at(101)), [(0, Order::Start)]);
+        }
+    };
+    check(127, None, Restart::OnFailure, State::Failed);
+    check(127, None, Restart::Always, State::Failed);
+    check(127, None, Restart::No, State::Exited);
+    let said = Some("sh: 1: vite: not found");
+    check(1, said, Restart::OnFailure, State::Failed);
+    check(
+        1,
+        Some("something else"),
+        Restart::OnFailure,
+        State::Backoff,
+    );
+    check(126, None, Restart::OnFailure, State::Backoff);
+}
+
+#[test]
+fn a_service_whose_port_falls_silent_is_not_ready() {
+    let mut graph = one(Restart::OnFailure);
+    graph.due(at(0));
+    graph.handle(0, Event::Started { pid: 5 }, at(0));
+    // Nothing to lose before it was ready.
+    graph.handle(0, Event::Silent { port: 3000 }, at(1));
+    assert_eq!(state(&graph, 0), (State::Starting, None));
+    graph.handle(0, Event::Probed, at(2));
+    graph.handle(0, Event::Silent { port: 3000 }, at(100));
+    let reason = Some("nothing listens on port 3000".to_owned());
+    assert_eq!(state(&graph, 0), (State::Starting, reason));
+    assert_eq!(graph.verdict(), Verdict::Pending);
+    graph.handle(0, Event::Probed, at(101));
+    assert_eq!(state(&graph, 0), (State::Ready, None));
+    graph.handle(0, Event::Silent { port: 3000 }, at(200));
+    graph.due(at(260));
+    let reason = Some("nothing listens on port 3000 for 60s".to_owned());
+    assert_eq!(state(&graph, 0), (State::Failed, reason));
+    assert_eq!(graph.verdict(), Verdict::Failing);
+    graph.handle(0, Event::Probed, at(300));
+    assert_eq!(state(&graph, 0), (State::Ready, None));
+    // Without a probe no port belongs to it.
+    let rules = Rules {
+        readiness: Readiness::Running,
+        ..rules(Restart::No)
+    };
+    let mut graph = Graph::new(vec![("job".to_owned(), vec![], rules)]);
+    graph.due(at(0));
+    graph.handle(0, Event::Started { pid: 5 }, at(0));
+    graph.due(at(1));
+    graph.handle(0, Event::Silent { port: 3000 }, at(2));
+    assert_eq!(state(&graph, 0).0, State::Ready);
+}

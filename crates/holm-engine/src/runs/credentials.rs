@@ -1,7 +1,8 @@
-//! The user's files for an agent (`[agents.X] files`): present while its runs and sessions are, and
-//! removed with the last of them.
+//! What an agent gets: files of the user (`[agents.X] files`), which are present while its runs and
+//! sessions are and removed with the last of them; files for the home inside, which stay; and a
+//! sign-in that the gateway uses.
 //!
-//! Their content is in memory inside (a file system that ends with the workspace), mode 0400, with
+//! The user's files: their content is in memory inside (a file system that ends with the workspace), mode 0400, with
 //! a symlink from where the agent looks. All programs inside are one user, so others in the
 //! workspace could read it at that time: the workspace is the boundary, not a process in it. An
 //! existing file at that place stays.
@@ -9,7 +10,9 @@
 use crate::engine::Engine;
 use crate::inside::{Question, ask, failed};
 use holm_core::exec::Masking;
-use holm_core::{Fault, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_keeper::client::KeeperClient;
+use holm_keeper::wire::SignIn;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +25,71 @@ pub struct Credential {
     pub place: PathBuf,
     pub content: Vec<u8>,
 }
+
+/// A file for the home inside. It contains no secret, and stays.
+#[derive(Clone, Debug)]
+pub struct HomeFile {
+    /// Relative to the home.
+    pub path: PathBuf,
+    pub content: Vec<u8>,
+    pub mode: u32,
+    pub existing: Existing,
+}
+
+/// What happens to a file that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Keep,
+    Replace,
+}
+
+/// The user's own instructions for an agent, to which holm's are added.
+#[derive(Clone, Debug)]
+pub struct Instructions {
+    /// Relative to the home.
+    pub path: PathBuf,
+    pub own: Vec<u8>,
+    /// A line that makes the agent read `/run/holm/AGENTS.md`; `None`: its text is added.
+    pub line: Option<String>,
+}
+
+/// What an agent gets in a workspace.
+#[derive(Clone, Debug, Default)]
+pub struct Provision {
+    pub credentials: Vec<Credential>,
+    pub files: Vec<HomeFile>,
+    pub instructions: Option<Instructions>,
+    /// The agent's name and what the gateway may use.
+    pub sign_ins: Option<(String, Vec<SignIn>)>,
+}
+
+/// The files of one provision have to fit into a message to the keeper.
+pub const MOST_HOME_FILES: usize = 900 << 10;
+
+/// `$1` says how existing files are handled. The archive comes on stdin.
+const UNPACK: &str = r#"
+umask 077
+exec tar -x -f - -C "$HOME" --no-same-owner "$1"
+"#;
+
+/// `$1` is the file below the home, `$2` the line. The user's own text comes on stdin. A file that
+/// is there stays, because the agent may have added to it; the line is added if it is missing.
+const INSTRUCT_BY_LINE: &str = r#"
+set -eu
+file="$HOME/$1"
+mkdir -p "$(dirname "$file")"
+[ -e "$file" ] || cat > "$file"
+grep -qxF -e "$2" "$file" || printf '\n%s\n' "$2" >> "$file"
+"#;
+
+/// The same without a line: the text as of now.
+const INSTRUCT: &str = r#"
+set -eu
+file="$HOME/$1"
+mkdir -p "$(dirname "$file")"
+{ cat; echo; cat /run/holm/AGENTS.md; } > "$file.holm-new"
+mv -f "$file.holm-new" "$file"
+"#;
 
 /// The script's exit code when another file is at the path.
 const TAKEN: u8 = 45;
@@ -55,6 +123,17 @@ rmdir "$store/$3.held" 2> /dev/null || exit 0
 rm -f "$store/$3" "$2"
 "#;
 
+// === impl Provision ===
+
+impl Provision {
+    pub fn is_empty(&self) -> bool {
+        self.credentials.is_empty()
+            && self.files.is_empty()
+            && self.instructions.is_none()
+            && self.sign_ins.is_none()
+    }
+}
+
 // === impl Engine ===
 
 impl Engine {
@@ -64,10 +143,31 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         holder: &str,
-        credentials: Vec<Credential>,
+        provision: Provision,
     ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
+        let Provision {
+            credentials,
+            files,
+            instructions,
+            sign_ins,
+        } = provision;
         let _turn = self.inner.credentials.lock(id).await;
         let keeper = self.inner.keeper(id).await?;
+        if let Some((agent, sign_ins)) = sign_ins {
+            keeper.set_sign_ins(agent, sign_ins).await?;
+        }
+        for (existing, option) in [
+            (Existing::Keep, "--skip-old-files"),
+            (Existing::Replace, "--unlink-first"),
+        ] {
+            let some: Vec<&HomeFile> = files.iter().filter(|it| it.existing == existing).collect();
+            if !some.is_empty() {
+                unpack(&keeper, &some, option).await?;
+            }
+        }
+        if let Some(instructions) = instructions {
+            instruct(&keeper, instructions).await?;
+        }
         let (mut places, mut notes) = (Vec::new(), Vec::new());
         for Credential { place, content } in credentials {
             let question = Question {
@@ -105,6 +205,61 @@ impl Engine {
             }
         }
     }
+}
+
+async fn unpack(keeper: &KeeperClient, files: &[&HomeFile], option: &str) -> Result<(), Fault> {
+    let input = archive(files).map_err(|error| {
+        let message = "the files of an agent cannot be packed";
+        Fault::new(Code::Internal, message, "see the daemon's log").because(error)
+    })?;
+    let words = ["sh", "-c", UNPACK, "agent", option];
+    let question = Question {
+        what: "tar",
+        argv: words.map(|word| word.as_bytes().to_vec()).to_vec(),
+        env: Vec::new(),
+        input,
+        masking: Masking::Never,
+    };
+    let answer = ask(keeper, question, |_, _| {}).await?;
+    match answer.code {
+        0 => Ok(()),
+        _ => Err(failed("tar", &String::from_utf8_lossy(&answer.stderr))),
+    }
+}
+
+async fn instruct(keeper: &KeeperClient, instructions: Instructions) -> Result<(), Fault> {
+    let Instructions { path, own, line } = instructions;
+    let script = match line {
+        Some(_) => INSTRUCT_BY_LINE,
+        None => INSTRUCT,
+    };
+    let words = ["sh", "-c", script, "agent"].map(|word| word.as_bytes().to_vec());
+    let mut argv = words.to_vec();
+    argv.push(path.as_os_str().as_bytes().to_vec());
+    argv.push(line.unwrap_or_default().into_bytes());
+    let question = Question {
+        what: "instructions",
+        argv,
+        env: Vec::new(),
+        input: own,
+        masking: Masking::Never,
+    };
+    let answer = ask(keeper, question, |_, _| {}).await?;
+    match answer.code {
+        0 => Ok(()),
+        _ => Err(failed("sh", &String::from_utf8_lossy(&answer.stderr))),
+    }
+}
+
+fn archive(files: &[&HomeFile]) -> std::io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for file in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(file.content.len() as u64);
+        header.set_mode(file.mode);
+        archive.append_data(&mut header, &file.path, file.content.as_slice())?;
+    }
+    archive.into_inner()
 }
 
 fn question(script: &str, holder: &str, place: &Path) -> Question {

@@ -1,16 +1,20 @@
 //! Runs: started once per key, held by the workspace's keeper, followed to their end, stored.
 //!
-//! The row is in the store before any work starts, so a repeated request finds it. A run continues
+//! The row is in the store before any work starts, so a repeated request finds it, and on the disk
+//! before the request is answered. A run continues
 //! without this daemon; the next one follows it again ([`Engine::resume_runs`]).
 
 mod changes;
 mod credentials;
 mod follow;
 
-pub use credentials::{Credential, MOST_CREDENTIAL};
+pub use credentials::{
+    Credential, Existing, HomeFile, Instructions, MOST_CREDENTIAL, MOST_HOME_FILES, Provision,
+};
 
+use crate::clock::now;
 use crate::command::Stopped;
-use crate::engine::{Engine, detached, now};
+use crate::engine::{Engine, detached};
 use crate::failpoint::{self, Moment};
 use crate::files::Content;
 use crate::live_runs::{Live, RunProgress};
@@ -34,7 +38,7 @@ pub struct NewRun {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub message: Option<String>,
     pub files: Vec<NewFile>,
-    pub credentials: Vec<Credential>,
+    pub provision: Provision,
     pub asker: Asker,
     pub timeout: Duration,
     pub stopped: Stopped,
@@ -189,20 +193,32 @@ impl Engine {
     ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
         let (inner, id) = (&self.inner, record.workspace.clone());
         inner.uses.note(&id, now());
-        inner.awaken(&id, new.stopped).await?;
-        let (key, at) = (id.clone(), now());
-        inner.store.call(move |store| store.touch(&key, at)).await?;
+        let awaken = inner.awaken(&id, new.stopped);
+        // The tree of a workspace that probably runs is read while its keeper is asked for its status.
+        let tree = async {
+            if !new.files.is_empty() || !inner.settled.has(&id) {
+                return Ok(None);
+            }
+            let spec = inner.live(&id).await?.spec;
+            Ok(self.tree_now(&id, &spec).await.ok())
+        };
+        let ((), tree) = tokio::try_join!(awaken, tree)?;
         for file in new.files {
             self.write_context(&id, file).await?;
         }
-        let spec = Arc::clone(&inner.live(&id).await?.spec);
-        record.details.before = self.tree_before(&id, &spec, record).await;
-        if !new.credentials.is_empty() {
-            let places = new.credentials.iter();
+        record.details.before = match tree {
+            Some(tree) => Some(tree),
+            None => {
+                let spec = Arc::clone(&inner.live(&id).await?.spec);
+                self.tree_before(&id, &spec, record).await
+            }
+        };
+        if !new.provision.is_empty() {
+            let places = new.provision.credentials.iter();
             let places = places.map(|file| file.place.to_string_lossy().into_owned());
             record.details.brought = places.collect();
             let holder = record.id.to_string();
-            let brought = self.bring_credentials(&id, &holder, new.credentials);
+            let brought = self.bring_credentials(&id, &holder, new.provision);
             record.details.notes.extend(brought.await?.1);
         }
         self.save(record).await?;
@@ -235,7 +251,11 @@ impl Engine {
                 seen = mpsc::channel(1).1;
             }
         }
-        self.save(record).await?;
+        // The program runs already while the disk writes this; the run is acknowledged afterwards.
+        let row = record.clone();
+        let saved = inner.store.call(move |store| store.save_started_run(&row));
+        saved.await?;
+        inner.store_use(&id);
         Ok(seen)
     }
 

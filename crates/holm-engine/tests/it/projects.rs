@@ -15,6 +15,8 @@ async fn repositories_keep_their_identity() {
     let mut seen = repository("shop", 1);
     seen.id = Some(shop.id.clone());
     assert_eq!(engine.sync_project(seen.clone()).await.unwrap().0, shop);
+    seen.wish = None;
+    assert_eq!(engine.sync_project(seen.clone()).await.unwrap().0, shop);
 
     // Renamed on disk: the inode tells.
     seen.path = "/src/store".to_owned();
@@ -44,9 +46,13 @@ async fn repositories_keep_their_identity() {
     assert_ne!(second.id, shop.id);
     assert_eq!(second.name.as_str(), "shop-2");
 
-    // An id that this daemon never saw is accepted.
+    // An id that this daemon never saw is accepted, with a name.
     let mut unknown = repository("blog", 11);
     unknown.id = Some(ProjectId::random());
+    let mut nameless = unknown.clone();
+    nameless.wish = None;
+    let error = engine.sync_project(nameless).await.unwrap_err();
+    assert_eq!(error.code, Code::ProjectNotFound);
     let expect = unknown.id.clone().unwrap();
     assert_eq!(engine.sync_project(unknown).await.unwrap().0.id, expect);
 

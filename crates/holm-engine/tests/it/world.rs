@@ -1,6 +1,7 @@
 //! The fake driver's world, which outlives engines as a machine outlives daemons, and an island of
 //! it for one test.
 
+use crate::fake_keeper::FakeKeeper;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
@@ -11,7 +12,6 @@ use holm_core::isolation::Isolation;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
-use holm_core::session::protocol::SessionResponse;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
@@ -27,13 +27,12 @@ use holm_engine::{
     Admission, Created, EarlierPlace, Engine, NewWorkspace, Progress as Told, Repository, Reuse,
     View,
 };
-use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
-use holm_keeper::wire::{Answer, Op, Query, Request, ServiceWish, channel, control_frame, frame};
+use holm_keeper::client::KeeperClient;
+use holm_keeper::wire::ServiceWish;
 use holm_store::SqliteStore;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
 /// When, around an action, something goes wrong.
@@ -82,6 +81,27 @@ pub struct State {
     pub git: HashMap<String, (Vec<u8>, u8)>,
     pub git_hangs: bool,
     pub executed: Vec<Vec<Vec<u8>>>,
+    /// How often the driver looked at a workspace.
+    pub looks: usize,
+    pub watches: Watches,
+    /// How often keepers were asked on a watch.
+    pub questions: usize,
+    /// HEAD of every workspace, and how often it was read.
+    pub head: Option<String>,
+    pub tips_read: usize,
+    /// Of every workspace.
+    pub processor_time: Option<Duration>,
+}
+
+/// What keepers do with clients that watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Watches {
+    /// Like the keepers of an earlier release.
+    #[default]
+    Refuse,
+    Answer,
+    /// They tell once and answer no question.
+    Mute,
 }
 
 #[derive(Clone)]
@@ -92,12 +112,6 @@ pub struct World {
 }
 
 pub struct FakeDriver(pub World);
-
-/// The keeper of one workspace of the fake driver.
-struct FakeKeeper {
-    world: World,
-    id: WorkspaceId,
-}
 
 /// A world, a store and a project for one test.
 pub struct Island {
@@ -166,6 +180,7 @@ impl Driver for FakeDriver {
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
         tokio::task::yield_now().await;
         Ok(self.0.with(|state| {
+            state.looks += 1;
             let keeper = state.keepers.get(&spec.id).copied();
             let keeper = keeper.unwrap_or(Keeper::Absent);
             let base = (spec.project_id.clone(), spec.code.commit.clone());
@@ -202,7 +217,25 @@ impl Driver for FakeDriver {
         }))
     }
 
-    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
+    fn tip(&self, _: &WorkspaceId) -> Tip {
+        self.0.with(|state| {
+            state.tips_read += 1;
+            Tip {
+                head: state.head.clone(),
+                branch: None,
+            }
+        })
+    }
+
+    fn processor_time(&self, _: &WorkspaceId) -> Option<Duration> {
+        self.0.with(|state| state.processor_time)
+    }
+
+    async fn apply(
+        &self,
+        journaled: Journaled,
+        progress: Progress,
+    ) -> Result<Option<Observation>, Fault> {
         let action = journaled.action();
         let id = journaled.spec().id.clone();
         self.0.meet(action, When::Before).await?;
@@ -275,7 +308,8 @@ impl Driver for FakeDriver {
                 }
             }
         });
-        self.0.meet(action, When::After).await
+        self.0.meet(action, When::After).await?;
+        Ok(None)
     }
 
     async fn probe(&self) -> Result<Vec<Check>, Fault> {
@@ -407,71 +441,6 @@ impl Driver for FakeDriver {
     }
 }
 
-// === impl FakeKeeper ===
-
-impl Connect for FakeKeeper {
-    fn connect(&self) -> Connecting<'_> {
-        let (client, keeper) = tokio::io::duplex(64 * 1024);
-        tokio::spawn(answer(self.world.clone(), self.id.clone(), keeper));
-        Box::pin(async { Ok(Stream::Other(Box::new(client))) })
-    }
-
-    fn connect_to_records(&self) -> Connecting<'_> {
-        self.connect()
-    }
-}
-
-/// Answers one request as a keeper does.
-async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
-    let length = stream.read_u32_le().await.unwrap() as usize;
-    assert_eq!(stream.read_u8().await.unwrap(), channel::CONTROL);
-    let mut payload = vec![0; length];
-    stream.read_exact(&mut payload).await.unwrap();
-    let request: Request = serde_json::from_slice(&payload).unwrap();
-    let answers = match request.op {
-        Op::Exec(exec) => {
-            let command = exec.argv.get(3).map(|word| String::from_utf8_lossy(word));
-            let command = command.unwrap_or_default().into_owned();
-            let (answer, hangs) = world.with(|state| {
-                assert_eq!(state.keepers.get(id.as_str()), Some(&Keeper::Running));
-                state.executed.push(exec.argv.clone());
-                (state.git.get(&command).cloned(), state.git_hangs)
-            });
-            if hangs {
-                // The command ends when its client hangs up.
-                let _ = stream.read_to_end(&mut Vec::new()).await;
-                return;
-            }
-            let (stdout, code) = answer.unwrap_or_default();
-            [
-                control_frame(&Answer::Started).unwrap(),
-                frame(channel::STDOUT, &stdout),
-                control_frame(&Answer::Exit(code)).unwrap(),
-            ]
-            .concat()
-        }
-        Op::Service { name, wish } => {
-            world.with(|state| state.wishes.push((id.to_string(), name, wish)));
-            control_frame(&Answer::Done).unwrap()
-        }
-        Op::Relabel { label } => {
-            world.with(|state| state.labels.insert(id.to_string(), label));
-            control_frame(&Answer::Done).unwrap()
-        }
-        Op::SetEgress(_) | Op::SetServices(_) | Op::SetPorts(_) => {
-            control_frame(&Answer::Done).unwrap()
-        }
-        Op::Session(_) | Op::Records(Query::Sessions) => {
-            control_frame(&Answer::Session(SessionResponse::Sessions(Vec::new()))).unwrap()
-        }
-        Op::Records(Query::Run { .. }) => control_frame(&Answer::Missing).unwrap(),
-        op => control_frame(&Answer::Refused(format!("no keeper runs: {op:?}"))).unwrap(),
-    };
-    // The client may be gone.
-    let _ = stream.write_all(&answers).await;
-    let _ = stream.read_to_end(&mut Vec::new()).await;
-}
-
 // === impl Island ===
 
 impl Island {
@@ -507,7 +476,7 @@ impl Island {
 pub fn repository(name: &str, inode: u64) -> Repository {
     Repository {
         id: None,
-        wish: name.to_owned(),
+        wish: Some(name.to_owned()),
         path: format!("/src/{name}"),
         git_dir: format!("/src/{name}/.git"),
         device: 1,

@@ -11,6 +11,7 @@ use crate::bare::is_object_id;
 use crate::command::{Cancel, Git};
 use holm_core::concern::Arrival;
 use holm_core::{Label, WorkspaceId};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// The branch with a workspace's commits in the user's repository.
@@ -23,6 +24,9 @@ pub struct Branch {
     /// wrote that branch last.
     pub avoided: Option<String>,
 }
+
+/// The commit of a branch, and the worktree that has it checked out.
+type Tip = (String, Option<PathBuf>);
 
 /// Settings of every fetch from a workspace: all objects are checked, and doubtful ones are
 /// refused.
@@ -112,16 +116,26 @@ impl Repository {
     ) -> Result<Branch, GitError> {
         let plain = format!("holm/{label}");
         let own = format!("{plain}-{}", &id.as_str()[..4]);
+        let mut tips = self.tips([&plain, &own])?;
         let mut avoided = None;
         for name in [plain, own] {
-            let tip = self.tip(&name)?;
-            if tip.is_some() && !self.is_written_for(&name, id)? {
+            let (tip, place) = tips.remove(&name).unzip();
+            if let Some(tip) = &tip
+                && !self.is_written_for(&name, tip, id)?
+            {
                 avoided = avoided.or(Some(name));
                 continue;
             }
             let is_moved = tip.as_deref() != Some(commit);
             if is_moved {
-                self.refuse_checked_out(&name, id)?;
+                // Every difference would become an uncommitted change there.
+                if let Some(path) = place.flatten() {
+                    return Err(GitError::BranchCheckedOut {
+                        branch: name,
+                        path,
+                        id: id.to_string(),
+                    });
+                }
                 self.git("update-ref")?
                     .args(["--create-reflog", "-m", &format!("{WRITTEN_BY}{id}")])
                     .more([format!("refs/heads/{name}"), commit.to_owned()])
@@ -210,18 +224,28 @@ impl Repository {
         }
     }
 
-    fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
-        let finished = self
-            .git("rev-parse")?
-            .args(["--verify", "--quiet", &format!("refs/heads/{branch}")])
-            .run()?;
-        let tip = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
-        Ok(finished.status.success().then_some(tip))
+    /// The commits of those branches that exist, and where each is checked out. One process.
+    fn tips(&self, branches: [&str; 2]) -> Result<HashMap<String, Tip>, GitError> {
+        let listed = self
+            .git("for-each-ref")?
+            .args(["--format=%(objectname)%00%(refname)%00%(worktreepath)%00"])
+            .more(branches.map(|name| format!("refs/heads/{name}")))
+            .output()?;
+        let listed = String::from_utf8_lossy(&listed);
+        let mut fields = listed.split('\0');
+        let mut tips = HashMap::new();
+        // A line end follows each ref.
+        while let (Some(commit), Some(name)) = (fields.next(), fields.next()) {
+            let path = fields.next().filter(|path| !path.is_empty());
+            let name = name.trim_start_matches("refs/heads/").to_owned();
+            tips.insert(name, (commit.trim().to_owned(), path.map(PathBuf::from)));
+        }
+        Ok(tips)
     }
 
     /// Whether this workspace moved the branch last, according to the reflog. If the reflog has
     /// expired, the commit recorded at the last fetch decides.
-    fn is_written_for(&self, branch: &str, id: &WorkspaceId) -> Result<bool, GitError> {
+    fn is_written_for(&self, branch: &str, tip: &str, id: &WorkspaceId) -> Result<bool, GitError> {
         let reflog = self
             .git("reflog")?
             .args(["show", "-1", "--format=%gs"])
@@ -235,34 +259,10 @@ impl Repository {
                     .args(["--format=%(objectname)", &format!("refs/holm/{id}")])
                     .output()?;
                 let recorded = String::from_utf8_lossy(&config).trim().to_owned();
-                Ok(self.tip(branch)?.as_deref() == Some(recorded.as_str()))
+                Ok(tip == recorded)
             }
             message => Ok(message == format!("{WRITTEN_BY}{id}")),
         }
-    }
-
-    /// Refuses to move a branch that is checked out: every difference would become an uncommitted
-    /// change.
-    fn refuse_checked_out(&self, branch: &str, id: &WorkspaceId) -> Result<(), GitError> {
-        let listed = self
-            .git("worktree")?
-            .args(["list", "--porcelain"])
-            .output()?;
-        let listed = String::from_utf8_lossy(&listed);
-        let mut path = PathBuf::new();
-        for line in listed.lines() {
-            if let Some(place) = line.strip_prefix("worktree ") {
-                path = PathBuf::from(place);
-            }
-            if line.strip_prefix("branch refs/heads/") == Some(branch) {
-                return Err(GitError::BranchCheckedOut {
-                    branch: branch.to_owned(),
-                    path,
-                    id: id.to_string(),
-                });
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,12 +1,14 @@
 //! The user's repository, as the client sees it. Only [`Repository::set_project_id`], [`fetch`] and
 //! [`adopt`] write to it.
 //!
-//! Discovering a repository costs two concurrent git processes. The documentation of every other
-//! function says how many it starts.
+//! Discovering an ordinary repository costs no git process, because [`files`] and [`config_file`] read
+//! it, and any other one two at once. The documentation of every other function says how many it starts.
 
 pub(crate) mod adopt;
+mod config_file;
 pub(crate) mod dirty;
 pub(crate) mod fetch;
+mod files;
 mod ignored;
 pub(crate) mod journal;
 mod link;
@@ -66,8 +68,8 @@ pub struct Repository {
     pub inode: u64,
 }
 
-/// The parsed output of `git config`.
-#[derive(Default)]
+/// The parsed configuration.
+#[derive(Debug, Default)]
 struct Config {
     project_id: Option<ProjectId>,
     url: Option<String>,
@@ -119,21 +121,26 @@ pub(crate) fn own_value(common_dir: &Path, key: &str) -> Result<Option<String>, 
 // === impl Repository ===
 
 impl Repository {
-    /// The repository around `directory`. Two processes at once.
+    /// The repository around `directory`. At most two processes at once.
     pub fn discover(directory: &Path) -> Result<Repository, GitError> {
-        let place = Git::client(directory, "rev-parse")?
-            .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
-            .more(["--git-common-dir", "--show-object-format", "HEAD"])
-            .more(["--symbolic-full-name", "HEAD"])
-            .spawn()?;
-        let config = Git::client(directory, "config")?
-            .args(["--null", "--show-scope", "--list"])
-            .spawn();
-        // Waits for both before checking either result, so that no process is left running.
-        let place = place.finish();
-        let config = config.and_then(|running| running.finish());
-        let place = Place::read(directory, place?).map_err(or_too_old)?;
-        let mut config = Config::read(&config?.success()?);
+        let known = files::place(directory);
+        let own = known.as_ref();
+        let own = own.and_then(|place| config_file::read(&place.git_dir));
+        let asked = match own {
+            Some(_) => None,
+            None => {
+                let list = Git::client(directory, "config")?;
+                Some(list.args(["--null", "--show-scope", "--list"]).spawn())
+            }
+        };
+        let place = known.map_or_else(|| Place::ask(directory), Ok);
+        // Waits for each before checking any result, so that no process is left running.
+        let asked = asked.map(|asked| asked.and_then(|running| running.finish()));
+        let place = place?;
+        let mut config = match asked {
+            Some(listed) => Config::read(&listed?.success().map_err(or_too_old)?),
+            None => own.unwrap_or_default(),
+        };
         config.settings.retain(|setting| {
             setting.key != "core.worktree" || leads_away(&place.toplevel, &place.git_dir)
         });
@@ -210,6 +217,16 @@ impl Repository {
 // === impl Place ===
 
 impl Place {
+    /// Asks git.
+    fn ask(directory: &Path) -> Result<Place, GitError> {
+        let place = Git::client(directory, "rev-parse")?
+            .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
+            .more(["--git-common-dir", "--show-object-format", "HEAD"])
+            .more(["--symbolic-full-name", "HEAD"])
+            .run()?;
+        Place::read(directory, place).map_err(or_too_old)
+    }
+
     fn read(directory: &Path, finished: Finished) -> Result<Place, GitError> {
         let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
         let is_unborn = complaint.contains("ambiguous argument 'HEAD'");
@@ -259,14 +276,18 @@ impl Config {
     /// Parses `scope NUL key LF value NUL …`.
     fn read(listed: &[u8]) -> Config {
         let mut config = Config::default();
+        config.add(listed);
+        config.remotes.retain(|remote| !remote.url.is_empty());
+        config
+    }
+
+    fn add(&mut self, listed: &[u8]) {
         let mut fields = listed.split(|byte| *byte == 0);
         while let (Some(scope), Some(entry)) = (fields.next(), fields.next()) {
             let entry = String::from_utf8_lossy(entry);
             let (key, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
-            config.take(scope, key, value);
+            self.take(scope, key, value);
         }
-        config.remotes.retain(|remote| !remote.url.is_empty());
-        config
     }
 
     fn take(&mut self, scope: &[u8], key: &str, value: &str) {

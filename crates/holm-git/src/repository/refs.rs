@@ -1,9 +1,10 @@
 //! Resolves revisions that a user typed, lists the refs shared with workspaces, and reads small
 //! files of a commit.
 
-use super::Repository;
+use super::{Repository, files, or_too_old};
 use crate::GitError;
 use crate::bare::is_object_id;
+use crate::command::Git;
 use sha2::{Digest, Sha256};
 
 /// The commit of a user's `--from`.
@@ -20,7 +21,7 @@ const MAX_NAME: usize = 1024;
 const ORIGIN_HEAD: &str = "refs/remotes/origin/HEAD";
 
 /// Prefixes of the refs that are shared with workspaces.
-const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
+pub(super) const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
 /// A digest of the refs and shallow lines that is the same in every version of holm.
 pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
@@ -72,10 +73,17 @@ impl Repository {
         Ok(Resolved { commit, display })
     }
 
-    /// All refs that are shared with workspaces, sorted by name. One process.
+    /// All refs that are shared with workspaces, sorted by name. One process, unless the files of an
+    /// ordinary repository say it.
     ///
     /// Symbolic refs and names that are not UTF-8 are left out.
     pub fn refs(&self) -> Result<Vec<(String, String)>, GitError> {
+        if self.git_dir == self.common_dir
+            && !self.partial
+            && let Some(refs) = files::refs(&self.git_dir)
+        {
+            return Ok(refs);
+        }
         let listed = self
             .git("for-each-ref")?
             .args(["--format=%(objectname) %(refname) %(symref)"])
@@ -131,26 +139,7 @@ impl Repository {
                 text: commit.to_owned(),
             });
         }
-        let mut asked = String::new();
-        for path in paths {
-            // The protocol is line-based, so a name with a line feed is never found.
-            let path = path.replace('\n', "\u{fffd}");
-            asked.push_str(&format!("{commit}:{path}\n"));
-        }
-        let answer = self
-            .git("cat-file")?
-            .args(["--batch"])
-            .stdin(asked.into_bytes())
-            .output()?;
-        let mut rest = answer.as_slice();
-        let mut files = Vec::with_capacity(paths.len());
-        for _ in paths {
-            let (file, after) =
-                batch_entry(rest).ok_or_else(|| GitError::unexpected("cat-file", rest))?;
-            files.push(file.map(<[u8]>::to_vec));
-            rest = after;
-        }
-        Ok(files)
+        contents(self.git("cat-file")?, commit, paths).map_err(or_too_old)
     }
 
     fn no_such_ref(&self, name: &str) -> GitError {
@@ -172,6 +161,29 @@ impl Repository {
             .map(|(_, short)| short);
         GitError::RefNotFound { name, nearest }
     }
+}
+
+/// Reads files of a commit by `git cat-file`.
+fn contents(cat_file: Git, commit: &str, paths: &[&str]) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+    let mut asked = String::new();
+    for path in paths {
+        // The protocol is line-based, so a name with a line feed is never found.
+        let path = path.replace('\n', "\u{fffd}");
+        asked.push_str(&format!("{commit}:{path}\n"));
+    }
+    let answer = cat_file
+        .args(["--batch"])
+        .stdin(asked.into_bytes())
+        .output()?;
+    let mut rest = answer.as_slice();
+    let mut files = Vec::with_capacity(paths.len());
+    for _ in paths {
+        let (file, after) =
+            batch_entry(rest).ok_or_else(|| GitError::unexpected("cat-file", rest))?;
+        files.push(file.map(<[u8]>::to_vec));
+        rest = after;
+    }
+    Ok(files)
 }
 
 fn short_name(full: &str) -> Option<String> {

@@ -152,3 +152,60 @@ sealed_test! {
         assert!(repository.files_at("HEAD", &["a.txt"]).is_err());
     }
 }
+
+sealed_test! {
+    fn the_files_say_what_git_lists(sandbox: &Sandbox) {
+        let path = sandbox.repository("listed");
+        let check = |path: &std::path::Path| {
+            let format = "--format=%(refname) %(objectname) %(symref)";
+            let listed = git(path, ["for-each-ref", format, "refs/heads", "refs/tags", "refs/remotes"]);
+            let listed: Vec<(String, String)> = listed
+                .lines()
+                .map(|line| line.split(' ').collect::<Vec<_>>())
+                .filter(|words| words[2].is_empty())
+                .map(|words| (words[0].to_owned(), words[1].to_owned()))
+                .collect();
+            let repository = Repository::discover(path).unwrap();
+            assert_eq!(repository.refs().unwrap(), listed);
+            assert_eq!(repository.head, Some(head(path)));
+            listed.len()
+        };
+        assert_eq!(check(&path), 1);
+        git(&path, ["tag", "-a", "-m", "x", "v1"]);
+        git(&path, ["branch", "topic/a"]);
+        git(&path, ["branch", "topic-a"]);
+        git(&path, ["update-ref", "refs/remotes/origin/main", "HEAD"]);
+        git(&path, ["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main"]);
+        git(&path, ["update-ref", "refs/other/x", "HEAD"]);
+        assert_eq!(check(&path), 5);
+        git(&path, ["pack-refs", "--all"]);
+        assert_eq!(check(&path), 5);
+        // The loose one counts, not the packed one.
+        commit_all(&path, "newer");
+        git(&path, ["branch", "-D", "topic-a"]);
+        assert_eq!(check(&path), 4);
+        git(&path, ["branch", "größe"]);
+        assert_eq!(check(&path), 5);
+        git(&path, ["checkout", "-q", "--detach"]);
+        assert_eq!(check(&path), 5);
+        let linked = path.with_file_name("linked");
+        git(&path, ["worktree", "add", "-q", linked.to_str().unwrap()]);
+        assert_eq!(check(&linked), 6);
+    }
+}
+
+sealed_test! {
+    fn files_of_different_commits(sandbox: &Sandbox) {
+        let path = sandbox.repository("early");
+        std::fs::write(path.join("holm.toml"), "a").unwrap();
+        let first = commit_all(&path, "first");
+        std::fs::write(path.join("holm.toml"), "b").unwrap();
+        let second = commit_all(&path, "second");
+        let paths = ["holm.toml", "missing"];
+        let repository = Repository::discover(&path).unwrap();
+        let read = |commit: &str, paths: &[&str]| repository.files_at(commit, paths).unwrap();
+        assert_eq!(read(&second, &paths), [Some(b"b".to_vec()), None]);
+        assert_eq!(read(&first, &paths), [Some(b"a".to_vec()), None]);
+        assert_eq!(read(&second, &["holm.toml"]), [Some(b"b".to_vec())]);
+    }
+}

@@ -13,6 +13,9 @@ use tokio::sync::mpsc;
 /// The capacity of each direction, so that a slow side slows the other.
 const QUEUE: usize = 16;
 
+/// Of the output that was read and not passed on yet.
+const BUFFER: usize = 128 * 1024;
+
 /// A command that runs inside.
 #[derive(Debug)]
 pub struct ExecStream {
@@ -28,6 +31,32 @@ impl KeeperClient {
         self.converse(Op::Exec(request)).await
     }
 
+    /// As [`exec`](Self::exec), and waits for the keeper's first answer. A command that the keeper
+    /// did not start is an error. Dropping the future hangs up.
+    pub async fn exec_begun(&self, request: ExecRequest) -> Result<ExecStream, Fault> {
+        let stream = self.begin(Op::Exec(request)).await.map_err(unreachable)?;
+        let (reader, writer) = tokio::io::split(stream);
+        let (input, input_end) = mpsc::channel(QUEUE);
+        tokio::spawn(write_messages(writer, input_end, frame_of));
+        let mut reader = BufReader::with_capacity(BUFFER, reader);
+        let first = match read_frame(&mut reader).await {
+            Ok((kind, payload)) => understand(kind, payload),
+            // A keeper that ends without an answer may have started the command, so this is no error: the caller
+            // must not start it a second time.
+            Err(_) => Vec::new(),
+        };
+        if let [ExecOutput::Failed(fault)] = first.as_slice() {
+            return Err(fault.clone());
+        }
+        let (output_end, output) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            if pass_on(first, &output_end).await == Order::Middle {
+                read_output(reader, output_end).await;
+            }
+        });
+        Ok(ExecStream { input, output })
+    }
+
     /// Goes on with a command whose client lost its daemon.
     pub async fn resume(&self, resume: Resume) -> Result<ExecStream, Fault> {
         self.converse(Op::Resume(resume)).await
@@ -39,6 +68,7 @@ impl KeeperClient {
         let (input, input_end) = mpsc::channel(QUEUE);
         let (output_end, output) = mpsc::channel(QUEUE);
         tokio::spawn(write_messages(writer, input_end, frame_of));
+        let reader = BufReader::with_capacity(BUFFER, reader);
         tokio::spawn(read_output(reader, output_end));
         Ok(ExecStream { input, output })
     }
@@ -53,20 +83,27 @@ fn frame_of(input: Option<ExecInput>) -> (Frame, Order) {
     }
 }
 
-async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<ExecOutput>) {
-    let mut reader = BufReader::with_capacity(128 * 1024, reader);
+async fn read_output(mut reader: BufReader<ReadHalf<Stream>>, output: mpsc::Sender<ExecOutput>) {
     loop {
         let messages = match read_frame(&mut reader).await {
             Ok((kind, payload)) => understand(kind, payload),
             Err(error) => vec![ExecOutput::Failed(unreachable(error))],
         };
-        for message in messages {
-            let last = matches!(message, ExecOutput::Exit(_) | ExecOutput::Failed(_));
-            if output.send(message).await.is_err() || last {
-                return;
-            }
+        if pass_on(messages, &output).await == Order::Last {
+            return;
         }
     }
+}
+
+/// Passes messages on, and says whether more may follow.
+async fn pass_on(messages: Vec<ExecOutput>, output: &mpsc::Sender<ExecOutput>) -> Order {
+    for message in messages {
+        let last = matches!(message, ExecOutput::Exit(_) | ExecOutput::Failed(_));
+        if output.send(message).await.is_err() || last {
+            return Order::Last;
+        }
+    }
+    Order::Middle
 }
 
 fn understand(kind: u8, payload: Vec<u8>) -> Vec<ExecOutput> {

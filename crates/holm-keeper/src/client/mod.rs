@@ -7,14 +7,16 @@ mod records;
 mod runs;
 mod services;
 mod sessions;
+mod watch;
 
 pub use exec::ExecStream;
 pub use holm_proxy::Stream;
 pub use records::{LogReader, OutputReader, Pulled};
-pub use sessions::{AttachStream, SessionNotices};
+pub use sessions::{AttachReader, AttachStream, AttachWriter, SessionNotices};
+pub use watch::{Asker, Watch, Watched};
 
 use crate::wire::{
-    Answer, Grant, MAX_FRAME, Op, Request, Status, channel, control_frame, spoken_version,
+    Answer, Grant, MAX_FRAME, Op, Request, SignIn, Status, channel, control_frame, spoken_version,
 };
 use holm_core::route::PortAddress;
 use holm_core::spec::{Egress, Service};
@@ -90,10 +92,22 @@ impl KeeperClient {
         self.order_within(op, PATIENCE).await
     }
 
+    /// Replaces the variables of `[env]`, for programs that start from now on.
+    pub async fn set_env(&self, env: &[(String, String)]) -> Result<(), Fault> {
+        let op = Op::SetEnv(env.to_vec());
+        self.order_within(op, PATIENCE).await
+    }
+
     /// Gives the workspace other secrets, or other values, from now on.
     pub async fn set_secrets(&self, grants: Vec<Grant>) -> Result<(), Fault> {
         let op = Op::SetSecrets(grants);
         self.order_within(op, LONG_PATIENCE).await
+    }
+
+    /// Gives the gateway the sign-in of an agent.
+    pub async fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>) -> Result<(), Fault> {
+        let op = Op::SetSignIns { agent, sign_ins };
+        self.order_within(op, PATIENCE).await
     }
 
     /// Replaces the services: the keeper starts new ones, ends missing ones and restarts changed ones.

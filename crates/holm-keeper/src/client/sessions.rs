@@ -1,27 +1,28 @@
 //! The sessions of a workspace.
 
-use super::{
-    Frame, KeeperClient, Order, Stream, read_answer, read_frame, refused, unreachable,
-    write_messages, wrong_answer,
-};
+use super::{KeeperClient, Stream, read_answer, read_frame, refused, unreachable, wrong_answer};
 use crate::wire::{Answer, Op, channel, control_frame, frame};
 use holm_core::session::protocol::{
-    Attach, AttachInput, AttachMessage, AttachOutput, SessionNotice, SessionRequest,
-    SessionResponse,
+    Attach, AttachInput, AttachOutput, SessionNotice, SessionRequest, SessionResponse,
 };
 use holm_core::{Code, Fault};
-use tokio::io::{AsyncWriteExt, BufReader, ReadHalf};
+use std::io;
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 
-/// Messages under way in each direction.
+/// Notices and acknowledgements under way.
 const QUEUE: usize = 16;
 
-/// A client's connection to a session.
-#[derive(Debug)]
+/// A client's connection to a session. Every key passes here, so no other task is involved: the
+/// caller's own task reads and writes.
 pub struct AttachStream {
-    pub input: mpsc::Sender<AttachInput>,
-    pub output: mpsc::Receiver<AttachOutput>,
+    pub input: AttachWriter,
+    pub output: AttachReader,
 }
+
+pub struct AttachWriter(WriteHalf<Stream>);
+
+pub struct AttachReader(BufReader<ReadHalf<Stream>>);
 
 /// Notices, and the channel on which the daemon acknowledges those that it has stored.
 #[derive(Debug)]
@@ -50,11 +51,10 @@ impl KeeperClient {
         let stream = self.begin(Op::AttachSession(attach)).await;
         let stream = stream.map_err(unreachable)?;
         let (reader, writer) = tokio::io::split(stream);
-        let (input, input_end) = mpsc::channel(QUEUE);
-        let (output_end, output) = mpsc::channel(QUEUE);
-        tokio::spawn(write_messages(writer, input_end, frame_of));
-        tokio::spawn(read_output(reader, output_end));
-        Ok(AttachStream { input, output })
+        Ok(AttachStream {
+            input: AttachWriter(writer),
+            output: AttachReader(BufReader::with_capacity(64 * 1024, reader)),
+        })
     }
 
     /// Notices about sessions, unacknowledged ones first. The channel closes with the workspace's
@@ -88,29 +88,35 @@ impl KeeperClient {
     }
 }
 
-/// A client that vanishes without a word detaches.
-fn frame_of(input: Option<AttachInput>) -> (Frame, Order) {
-    match input {
-        Some(AttachInput::Keys(bytes)) => (Ok(frame(channel::STDIN, &bytes)), Order::Middle),
-        Some(AttachInput::Detach) | None => (control_frame(&AttachInput::Detach), Order::Last),
-        Some(control) => (control_frame(&control), Order::Middle),
+// === impl AttachWriter ===
+
+impl AttachWriter {
+    /// An error means that the session reads no more; the reader says why.
+    pub async fn send(&mut self, input: &AttachInput) -> io::Result<()> {
+        let message = match input {
+            AttachInput::Keys(keys) => frame(channel::STDIN, keys),
+            control => control_frame(control)?,
+        };
+        self.0.write_all(&message).await
+    }
+
+    /// Tells the session that the client left on purpose.
+    pub async fn detach(mut self) {
+        // A session that has ended does not need to know.
+        let _ = self.send(&AttachInput::Detach).await;
+        let _ = self.0.shutdown().await;
     }
 }
 
-async fn read_output(reader: ReadHalf<Stream>, output: mpsc::Sender<AttachOutput>) {
-    let mut reader = BufReader::with_capacity(64 * 1024, reader);
-    loop {
-        let message = match read_frame(&mut reader).await {
+// === impl AttachReader ===
+
+impl AttachReader {
+    /// The next message. Nothing follows a failure or the end of the session.
+    pub async fn next(&mut self) -> AttachOutput {
+        match read_frame(&mut self.0).await {
             Ok((channel::STDOUT, payload)) => AttachOutput::Output(payload),
             Ok((_, payload)) => understand(&payload),
             Err(error) => AttachOutput::Failed(unreachable(error)),
-        };
-        let is_last = matches!(
-            message,
-            AttachOutput::Failed(_) | AttachOutput::Message(AttachMessage::Ended { .. })
-        );
-        if output.send(message).await.is_err() || is_last {
-            return;
         }
     }
 }

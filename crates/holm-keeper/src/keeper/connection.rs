@@ -1,9 +1,11 @@
 //! One request on the control socket. Only the daemon's user and root may connect.
 
 use super::kept::Return;
-use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions};
+use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions, watch};
 use crate::records;
-use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{
+    Answer, CodeSeen, Grant, Op, Request, ServiceWish, SignIn, control_frame, read_control,
+};
 use holm_core::service::status::Services;
 use holm_core::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
@@ -71,9 +73,14 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::Dial { port } => dial::dial(&stream, registry, port),
         Op::Connect { port } => dial::connect(&stream, registry, port),
         Op::WatchPorts => ports::watch(&stream, registry),
+        Op::Watch => watch::watch(&stream, registry),
         Op::SetPorts(ports) => {
             registry.set_ports(ports);
             here::write(registry);
+            send_answer(&stream, &Answer::Done)
+        }
+        Op::SetEnv(env) => {
+            registry.set_env(env);
             send_answer(&stream, &Answer::Done)
         }
         Op::Resume(resume) => match registry.doors.bring(Return { stream, resume }) {
@@ -95,24 +102,29 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::RenewVolumes(volumes) => send_answer(&stream, &data::renew(registry, volumes)),
         Op::React { wishes, code } => send_answer(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => send_answer(&stream, &redeclared(registry, declared)),
+        Op::SetSignIns { agent, sign_ins } => {
+            send_answer(&stream, &other_sign_ins(registry, agent, sign_ins))
+        }
         Op::SetSecrets(grants) => send_answer(&stream, &other_secrets(registry, grants)),
         Op::SetEgress(egress) => send_answer(&stream, &other_rules(registry, &egress)),
         Op::Records(query) => records::answer(stream, &registry.plan.directories(), query),
         Op::Session(ask) => sessions::answer(&stream, registry, ask),
         Op::AttachSession(attach) => sessions::attach(stream, registry, attach),
         Op::WatchSessions => sessions::watch(&stream, registry),
-        Op::DialOut { host, port } => {
-            let ready = || {
-                send_answer(&stream, &Answer::Dialled)?;
-                stream.try_clone()
-            };
-            let dialled = registry.outside().dial_out(&host, port, ready);
-            dialled.or_else(|error| {
-                let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
-                send_answer(&stream, &Answer::NotDialled { errno })
-            })
-        }
+        Op::DialOut { host, port } => dial_out(&stream, registry, &host, port),
     }
+}
+
+fn dial_out(stream: &UnixStream, registry: &Registry, host: &str, port: u16) -> io::Result<()> {
+    let ready = || {
+        send_answer(stream, &Answer::Dialled)?;
+        stream.try_clone()
+    };
+    let dialled = registry.outside().dial_out(host, port, ready);
+    dialled.or_else(|error| {
+        let errno = error.raw_os_error().unwrap_or(libc::ECONNREFUSED);
+        send_answer(stream, &Answer::NotDialled { errno })
+    })
 }
 
 /// Reads the request of a connection. `None`: there is none, or it was refused already.
@@ -149,11 +161,19 @@ fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
     }
 }
 
-fn other_secrets(registry: &Registry, grants: Vec<Grant>) -> Answer {
+fn other_secrets(registry: &Arc<Registry>, grants: Vec<Grant>) -> Answer {
     let answer = registry.secrets.set(grants);
+    registry.secrets.watch(registry);
     let outside = registry.outside();
     outside.set_placeholders(registry.secrets.placeholders());
     answer
+}
+
+fn other_sign_ins(registry: &Registry, agent: String, sign_ins: Vec<SignIn>) -> Answer {
+    registry.secrets.set_sign_ins(agent, sign_ins);
+    let outside = registry.outside();
+    outside.set_placeholders(registry.secrets.placeholders());
+    Answer::Done
 }
 
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {

@@ -24,7 +24,12 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
     let (exit, exit_inside) = io::pipe()?;
     let has_terminal = exec.terminal.is_some();
     let quiet = exec.quiet_ms.map(Duration::from_millis).map(Quiet::new);
-    let mut added = exec.env;
+    let mut added = if exec.with_env {
+        registry.env()
+    } else {
+        Vec::new()
+    };
+    added.extend(exec.env);
     added.extend(quiet.as_ref().map(Quiet::mark));
     let spawn = Spawn {
         sequence: 0,

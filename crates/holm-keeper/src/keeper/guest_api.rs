@@ -75,6 +75,11 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
 }
 
 fn reach(door: &GuestDoor, id: &str, asker: Option<&str>) -> io::Result<UnixStream> {
+    reach_with(door, &greeting(id, asker, &door.secret))
+}
+
+/// Connects to the daemon; `greeting` says who speaks.
+pub fn reach_with(door: &GuestDoor, greeting: &[u8]) -> io::Result<UnixStream> {
     let (Some(parent), Some(name)) = (door.socket.parent(), door.socket.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -82,7 +87,7 @@ fn reach(door: &GuestDoor, id: &str, asker: Option<&str>) -> io::Result<UnixStre
     let directory = directories::open_directory(parent)?;
     let mut daemon = UnixStream::connect(directories::descriptor_path(&directory).join(name))?;
     daemon.set_write_timeout(Some(PATIENCE))?;
-    daemon.write_all(&greeting(id, asker, &door.secret))?;
+    daemon.write_all(greeting)?;
     Ok(daemon)
 }
 

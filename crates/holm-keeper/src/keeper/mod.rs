@@ -5,6 +5,7 @@
 //! Not a tokio program: it has one thread when it makes the namespaces, one when it is idle, and
 //! one more per command that somebody watches. It never trusts init.
 
+mod activity;
 mod asker;
 mod connection;
 mod data;
@@ -21,18 +22,21 @@ mod quiet;
 mod record;
 mod registry;
 mod relay;
+mod renewal;
 mod runs;
 mod secrets;
 mod services;
 mod sessions;
 mod uses;
 mod waiting;
+mod watch;
 
 use crate::descriptors;
 use crate::directories::{self, WorkspaceDirs};
 use crate::plan::{LaunchAnswer, LaunchFailure, Part, Plan, Stepped};
 use crate::platform::Platform;
 use crate::wire::{Defence, Doorway, FromInit, Incarnation, LastRun, ToInit, VERSION};
+use activity::Activity;
 use holm_core::isolation::Isolation;
 pub use limits::DISK;
 use outside::Outside;
@@ -61,7 +65,9 @@ const INIT_PATIENCE: Duration = Duration::from_secs(10);
 pub fn main(set_up: impl FnOnce() -> Result<Keeper, LaunchFailure>) -> ! {
     let code = match set_up() {
         Ok(keeper) => {
-            answer(&LaunchAnswer::Ready);
+            answer(&LaunchAnswer::Ready(Box::new(
+                keeper.registry.known_status(),
+            )));
             keeper.serve()
         }
         Err(failure) => {
@@ -80,6 +86,10 @@ pub fn read_plan<T: DeserializeOwned>() -> Result<T, LaunchFailure> {
     io::stdin()
         .read_to_end(&mut text)
         .step(Part::Other, "read the plan")?;
+    if text.is_empty() {
+        // The daemon ended before it had a workspace for this process.
+        std::process::exit(0);
+    }
     let plan = serde_json::from_slice(&text)
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan")?;
@@ -195,8 +205,13 @@ pub fn write_not_started(directories: &WorkspaceDirs, why: &str) -> io::Result<(
     )
 }
 
+/// Writes down that the workspace runs. If its keeper dies, others wait for the end of this init.
+pub fn write_start(directories: &WorkspaceDirs, init: i32) -> io::Result<()> {
+    write_last_run(directories, None, Incarnation::of(init))
+}
+
 /// Writes down how the workspace runs, or how it ended.
-pub fn write_last_run(
+fn write_last_run(
     directories: &WorkspaceDirs,
     ended: Option<String>,
     init: Option<Incarnation>,
@@ -244,9 +259,6 @@ impl Keeper {
         } = launched;
         let directories = plan.directories();
         let writer = link.try_clone().step(Part::Other, "set up the link")?;
-        // Whoever finds this keeper dead can wait for the end of its init.
-        write_last_run(&directories, None, Incarnation::of(init.pid))
-            .step(Part::Other, "write down the start")?;
         // First, so that nobody else has a copy of the values.
         let secrets = Secrets::new(&mut plan, handed.secret_files, isolation.landlock)?;
         let outside = Outside::new(&plan, &platform, handed.doorways);
@@ -260,11 +272,11 @@ impl Keeper {
             writer,
             sessions: Sessions::load(&directories),
             secrets,
+            activity: Activity::new().step(Part::Other, "watch the programs inside")?,
         }));
         registry.secrets.watch(&registry);
         limits::watch_disk(&registry).step(Part::Other, "watch the disk")?;
         services::start(&registry, &directories).step(Part::Other, "start the services")?;
-        here::write(&registry);
         Ok(Self {
             directories,
             registry,
@@ -276,6 +288,8 @@ impl Keeper {
     /// Serves until init ends; returns the keeper's exit code.
     fn serve(self) -> i32 {
         let registry = Arc::clone(&self.registry);
+        // The daemon has its answer by now. No program is started before this is written.
+        here::write(&registry);
         let init = registry.init();
         let mut outgoing = registry.outside().sources();
         let mut is_platform_open = true;

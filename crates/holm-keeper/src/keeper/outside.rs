@@ -2,6 +2,7 @@
 //! refusal, then a thread with its own runtime.
 
 use super::record::Record;
+use super::renewal;
 use super::secrets::Usable;
 use super::uses::Uses;
 use crate::plan::Plan;
@@ -13,8 +14,10 @@ use holm_core::egress::Carried;
 use holm_core::egress::Policy;
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
-    Entry, Gateway, Grant, LookupFailure, Placeholders, Process, Service, Sockets, Surroundings,
+    Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholders, Process, Renewing, Service,
+    Sockets, Surroundings,
 };
+use holm_secrets::Value;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 use std::io;
@@ -330,6 +333,14 @@ impl Surroundings for Ground {
 
     fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()> {
         self.uses.note(secrets, host)
+    }
+
+    fn begin_renewal(&self, agent: &str, have: &Value) -> io::Result<Renewing> {
+        renewal::begin(&self.plan, agent, have)
+    }
+
+    fn end_renewal(&self, renewing: Renewing, tokens: &NewTokens) -> io::Result<NewTokens> {
+        renewal::end(renewing, tokens)
     }
 
     fn trusted(&self) -> Vec<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! What listens inside, asked of the platform a few times a second while a client watches.
+//! What listens inside, asked of the platform a few times a second while a client watches and a program runs.
 
 use super::connection::send_answer;
 use super::registry::Registry;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 
 /// How often it is looked: what appears is told well within a second.
-const EVERY: Timespec = Timespec {
+pub const EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 400_000_000,
 };
@@ -20,27 +20,44 @@ const MOST: usize = 512;
 
 /// Tells the ports, and again whenever they change, until the client or the workspace is gone.
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
-    // What the keeper itself listens on inside is no program of the workspace.
-    let shared = registry.plan.network.shared.iter();
-    let own: BTreeSet<u16> = shared.map(|shared| shared.port).collect();
     let init = registry.init();
     let mut told: Option<Vec<u16>> = None;
     loop {
-        let all = registry.platform().listening()?;
-        let found: Vec<u16> = all.difference(&own).copied().take(MOST).collect();
+        // Before the look: a program that ends meanwhile is followed by another look.
+        let is_active = registry.activity.is_possible();
+        let found = look(registry)?;
         if told.as_ref() != Some(&found) {
             send_answer(stream, &Answer::Listening(found.clone()))?;
             told = Some(found);
         }
-        let mut sources = [
+        let mut sources = vec![
             PollFd::new(stream, PollFlags::IN),
             PollFd::new(&init, PollFlags::IN),
         ];
-        match poll(&mut sources, Some(&EVERY)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            // The client has nothing more to say: it is gone.
-            Ok(_) => return Ok(()),
+        // Init itself listens on nothing, so without activity the next program is waited for.
+        if !is_active {
+            let activity = registry.activity.descriptor();
+            sources.push(PollFd::new(activity, PollFlags::IN));
+        }
+        match poll(&mut sources, is_active.then_some(&EVERY)) {
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        // The client has nothing more to say: it is gone, or the workspace is.
+        if sources[..2]
+            .iter()
+            .any(|source| !source.revents().is_empty())
+        {
+            return Ok(());
+        }
     }
+}
+
+/// The listening ports, sorted.
+pub fn look(registry: &Registry) -> io::Result<Vec<u16>> {
+    // What the keeper itself listens on inside is no program of the workspace.
+    let shared = registry.plan.network.shared.iter();
+    let own: BTreeSet<u16> = shared.map(|shared| shared.port).collect();
+    let all = registry.platform().listening()?;
+    Ok(all.difference(&own).copied().take(MOST).collect())
 }

@@ -5,6 +5,7 @@ mod start;
 
 pub use start::Started;
 
+use super::activity::Activity;
 use super::kept::Doors;
 use super::limits::Limits;
 use super::outside::Outside;
@@ -12,6 +13,7 @@ use super::runs::Runs;
 use super::secrets::Secrets;
 use super::services::Services;
 use super::sessions::Sessions;
+use super::watch::Watchers;
 use crate::descriptors::send;
 use crate::plan::Plan;
 use crate::platform::Platform;
@@ -35,6 +37,8 @@ pub struct Registry {
     pub doors: Doors,
     pub secrets: Secrets,
     pub runs: Runs,
+    pub activity: Activity,
+    pub watchers: Watchers,
     isolation: Isolation,
     limits: Limits,
     platform: Arc<dyn Platform>,
@@ -66,6 +70,7 @@ pub struct Parts {
     pub writer: UnixStream,
     pub sessions: Sessions,
     pub secrets: Secrets,
+    pub activity: Activity,
 }
 
 /// Init. It is not reaped before its end is reported, so pid and pidfd stay valid.
@@ -81,6 +86,7 @@ struct State {
     code: Option<CodeSeen>,
     ports: Vec<PortAddress>,
     /// Egress and services, if they changed since the start.
+    env: Option<Vec<(String, String)>>,
     egress: Option<Egress>,
     declared: Option<Vec<Service>>,
     starting: HashMap<u64, Starting>,
@@ -132,6 +138,7 @@ impl Registry {
             writer,
             sessions,
             secrets,
+            activity,
         } = parts;
         let volumes = plan.volumes.iter();
         let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
@@ -141,6 +148,8 @@ impl Registry {
             doors: Doors::default(),
             secrets,
             runs: Runs::default(),
+            activity,
+            watchers: Watchers::default(),
             isolation,
             limits: Limits::new(Arc::clone(&platform)),
             platform,
@@ -184,7 +193,28 @@ impl Registry {
         process::standstill(self.init.pid, self.platform.is_frozen())
     }
 
+    /// How the workspace is now.
     pub fn status(&self) -> Status {
+        let mut status = self.known_status();
+        let stands = self.standstill();
+        status.trouble = stands.map(|how| format!("init {how}"));
+        status.is_init_ending = stands == Some(Standstill::Ending);
+        status.isolation.limits_reached = self.limits_reached();
+        status
+    }
+
+    /// As [`status`](Self::status), but what has to be looked for, which may take a process, is as in `earlier`.
+    pub fn status_since(&self, earlier: &Status) -> Status {
+        let mut status = self.known_status();
+        status.trouble.clone_from(&earlier.trouble);
+        status.is_init_ending = earlier.is_init_ending;
+        let limits_reached = &earlier.isolation.limits_reached;
+        status.isolation.limits_reached.clone_from(limits_reached);
+        status
+    }
+
+    /// What is known without a look at init and its limits.
+    pub fn known_status(&self) -> Status {
         let commands = {
             let state = self.state();
             let starting = state.starting.values().map(|starting| starting.purpose);
@@ -194,18 +224,16 @@ impl Registry {
                 .filter(|purpose| *purpose == Purpose::Command)
                 .count()
         };
-        let stands = self.standstill();
         Status {
             version: self.plan.version,
             id: self.plan.id.clone(),
             isolation: Isolation {
                 oom_kills: self.limits.memory_kills(),
-                limits_reached: self.limits_reached(),
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
-            trouble: stands.map(|how| format!("init {how}")),
-            is_init_ending: stands == Some(Standstill::Ending),
+            trouble: None,
+            is_init_ending: false,
             commands,
             services: self
                 .services()
@@ -280,6 +308,18 @@ impl Registry {
         self.state().ports = ports;
     }
 
+    pub fn set_env(&self, env: Vec<(String, String)>) {
+        self.state().env = Some(env);
+    }
+
+    /// The variables of `[env]`, as bytes.
+    pub fn env(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.state();
+        let env = state.env.as_ref().unwrap_or(&self.plan.env);
+        let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
+        env.iter().map(bytes).collect()
+    }
+
     pub fn set_egress(&self, egress: Egress) {
         self.state().egress = Some(egress);
     }
@@ -311,6 +351,7 @@ impl Registry {
         self.state()
             .generations
             .insert(volume.to_owned(), generation);
+        self.watchers.wake();
     }
 
     pub fn signal(&self, pid: i32, signal: i32) {
@@ -325,6 +366,10 @@ impl Registry {
             message => (message, descriptors),
         };
         let mut state = self.state();
+        let ends = matches!(
+            message,
+            FromInit::NotSpawned { .. } | FromInit::Exited { .. }
+        );
         match message {
             FromInit::Hello { .. }
             | FromInit::Left { .. }
@@ -360,6 +405,7 @@ impl Registry {
                 if code == KILLED {
                     // Perhaps an OOM kill, which is logged.
                     self.limits.memory_kills();
+                    self.watchers.wake();
                 }
                 if let Some(mut running) = state.running.remove(&pid) {
                     let _ = running.exit.write_all(&[code]);
@@ -369,6 +415,9 @@ impl Registry {
                 state.empty = true;
                 self.changed.notify_all();
             }
+        }
+        if ends && state.starting.is_empty() && state.running.is_empty() {
+            self.activity.end_if_alone(self.init.pid);
         }
     }
 
@@ -392,6 +441,7 @@ impl Registry {
     /// Ends the workspace for a reason of the keeper's own, which is reported later.
     pub fn end_because(&self, why: &'static str, grace: Duration) {
         if self.ending.set(why).is_ok() {
+            self.watchers.wake();
             self.stop(grace);
         }
     }

@@ -8,9 +8,9 @@ use super::outside::Outside;
 use super::registry::Registry;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
-use crate::wire::{Answer, Defence, Domain, Form, Grant};
+use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
 use holm_core::run::Asker;
-use holm_proxy::gateway::Placeholder;
+use holm_proxy::gateway::{Paths, Place, Placeholder};
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, EXPIRED, Happening};
 use holm_secrets::authority::Leaf;
@@ -20,9 +20,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, un
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +46,8 @@ pub struct Secrets {
     has_authority: bool,
     chain: Chain,
     workspace: String,
+    /// Whether the thread runs that withdraws secrets in time.
+    is_watched: AtomicBool,
 }
 
 struct State {
@@ -51,6 +55,8 @@ struct State {
     /// Every value that was ever given out here.
     values: Vec<Value>,
     known: Known,
+    /// Of agents, by their names.
+    sign_ins: BTreeMap<String, Vec<SignIn>>,
 }
 
 /// The secrets that the gateway puts into requests, and its certificates for their hosts.
@@ -125,12 +131,14 @@ impl Secrets {
                 grants: Vec::new(),
                 values: Vec::new(),
                 known: Known::none(),
+                sign_ins: BTreeMap::new(),
             }),
             changed: Condvar::new(),
             files,
             has_authority: grants.iter().any(|grant| grant.form == Form::Placeholder),
             chain: Chain::in_directory(&plan.audit),
             workspace: plan.id.clone(),
+            is_watched: AtomicBool::new(false),
         };
         secrets.take_over(grants).map_err(|error| LaunchFailure {
             part: Part::Other,
@@ -141,8 +149,12 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// Withdraws expired values, for as long as the keeper lives.
+    /// Withdraws expired values, for as long as the keeper lives. A thread does it, once a value has an end.
     pub fn watch(&self, registry: &Arc<Registry>) {
+        let ends = self.state().grants.iter().any(|held| held.ends.is_some());
+        if !ends || self.is_watched.swap(true, Ordering::SeqCst) {
+            return;
+        }
         let registry = Arc::clone(registry);
         let thread = std::thread::Builder::new().stack_size(STACK);
         let spawned = thread.spawn(move || registry.secrets.withdraw_in_time(registry.outside()));
@@ -193,6 +205,25 @@ impl Secrets {
     /// The secrets that the gateway may use, with certificates for their hosts.
     pub fn placeholders(&self) -> Usable {
         self.state().placeholders()
+    }
+
+    /// Replaces the named parts of an agent's sign-in; none: all of it goes. Its values never enter the workspace; they are masked
+    /// nevertheless.
+    pub fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>) {
+        let mut state = self.state();
+        let values = sign_ins.iter().map(|sign_in| sign_in.value.clone());
+        let fresh: Vec<Value> = values.filter(|it| !state.values.contains(it)).collect();
+        if !fresh.is_empty() {
+            state.values.extend(fresh);
+            state.known = Known::new(state.values.iter());
+        }
+        let held = state.sign_ins.entry(agent).or_default();
+        if sign_ins.is_empty() {
+            held.clear();
+        }
+        // A refresh tells nothing about keys that came from a client's environment.
+        held.retain(|old| sign_ins.iter().all(|new| new.name != old.name));
+        held.extend(sign_ins);
     }
 
     /// The values to mask in everything that is stored.
@@ -427,6 +458,7 @@ impl State {
                 token: standin.token.clone()?,
                 value: grant.value.clone()?,
                 hosts: standin.hosts.clone(),
+                place: Place::Heads(Paths::All),
                 // Before that the keeper withdraws it itself.
                 expires_at: held
                     .ends
@@ -434,7 +466,12 @@ impl State {
             };
             Some((placeholder, standin.leaves.clone()))
         });
-        let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.unzip();
+        let sign_ins = self.sign_ins.iter().flat_map(|(agent, sign_ins)| {
+            sign_ins
+                .iter()
+                .map(move |it| (it.placeholder(agent), it.leaves.clone()))
+        });
+        let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.chain(sign_ins).unzip();
         Usable {
             secrets,
             leaves: leaves.concat(),

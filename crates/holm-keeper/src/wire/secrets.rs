@@ -2,6 +2,7 @@
 
 use holm_core::Fault;
 use holm_core::spec::WorkspaceSpec;
+use holm_proxy::gateway::{NewTokens, Paths, Place, Placeholder};
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,44 @@ pub struct Standin {
     pub authority: String,
 }
 
+/// A value of an agent's sign-in, which the gateway puts into requests. The agent has the token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignIn {
+    /// For the record: `claude/access`.
+    pub name: String,
+    pub token: String,
+    pub value: Value,
+    /// Names and ports.
+    pub hosts: Vec<(String, u16)>,
+    /// At these paths only.
+    pub paths: Vec<String>,
+    /// One certificate per name.
+    pub leaves: Vec<Leaf>,
+    /// A refresh token: put only into the body of a refresh request, at the path of its host.
+    pub is_refresh: bool,
+}
+
+/// What a keeper asks of the daemon about a refresh, on its own connection to the socket for guests:
+/// one JSON document per line, in this order, each answered with a [`RenewalAnswer`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RenewalRequest {
+    /// Is the user's copy newer than the refresh token that the keeper has? Holds the agent's lock from now on.
+    Begin { agent: String, have: Value },
+    /// The token host's answer.
+    Store(NewTokens),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RenewalAnswer {
+    /// The user's copy is what the keeper has: the token host has to be asked.
+    Ask,
+    /// The keeper has what is valid now; the agent is told this.
+    Told(NewTokens),
+    Refused(String),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -60,6 +99,28 @@ pub enum Domain {
     Own,
     /// A domain of its own, which can read these secret files.
     OwnReading(Vec<String>),
+}
+
+// === impl SignIn ===
+
+impl SignIn {
+    /// For the gateway.
+    pub fn placeholder(&self, agent: &str) -> Placeholder {
+        Placeholder {
+            name: self.name.clone(),
+            token: self.token.clone(),
+            value: self.value.clone(),
+            hosts: self.hosts.clone(),
+            expires_at: None,
+            place: match (self.is_refresh, self.paths.first()) {
+                (true, path) => Place::Renewal {
+                    agent: agent.to_owned(),
+                    path: path.cloned().unwrap_or_default(),
+                },
+                (false, _) => Place::Heads(Paths::Listed(self.paths.clone())),
+            },
+        }
+    }
 }
 
 // === impl Form ===

@@ -9,9 +9,9 @@ use holm_core::service::Wish;
 use holm_core::session::protocol::{NewSession, SessionRequest, SessionResponse, WaitEnd};
 use holm_core::spec::{Probe, Ready, Service};
 use holm_core::{RunId, SessionId};
-use holm_keeper::client::{ExecStream, KeeperClient, Pulled};
+use holm_keeper::client::{ExecStream, KeeperClient, Pulled, Watch, Watched};
 use holm_keeper::runs::read::Piece;
-use holm_keeper::wire::{Answer, LogQuery, VERSION, control_frame};
+use holm_keeper::wire::{Answer, LogQuery, Seen, VERSION, control_frame};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,8 +66,13 @@ pub async fn all(workspace: &Workspace) {
     a_service(client).await;
     a_run(client).await;
     a_port(client).await;
+    let mut watch = a_watch(client).await;
     let grace = Duration::from_secs(5);
     client.stop(grace, LIMIT).await.unwrap();
+    let told_of_end = async { while watch.next().await.is_some() {} };
+    timeout(LIMIT, told_of_end)
+        .await
+        .expect("the watch ends with the workspace");
     let is_gone = async {
         while client.status().await.is_ok() {
             tokio::task::yield_now().await;
@@ -282,6 +287,49 @@ async fn a_service(client: &KeeperClient) {
     assert_eq!((ups.count(), has_more), (2, false));
     let wrong = client.service("no-such-service", Wish::Start).await;
     assert!(wrong.is_err());
+}
+
+/// The keeper tells changes without being asked, and answers questions on the same connection, in order.
+async fn a_watch(client: &KeeperClient) -> Watch {
+    let watched = client.watch_status().await.unwrap();
+    let Watched {
+        first,
+        mut watch,
+        asker,
+        ..
+    } = watched.expect("a keeper that can be watched");
+    assert_eq!(first.status.id, client.status().await.unwrap().id);
+    assert_eq!(first.answered, 0);
+    let state = |seen: &Seen| seen.status.services[0].state.clone();
+    assert_eq!(state(&first), "ready");
+    client.service(SERVICE, Wish::Stop).await.unwrap();
+    let told = async {
+        loop {
+            let seen = watch.next().await.unwrap();
+            assert_eq!(seen.answered, 0, "nothing was asked yet");
+            if state(&seen) == "stopped" {
+                return;
+            }
+        }
+    };
+    timeout(LIMIT, told)
+        .await
+        .expect("the end of a service is told");
+    for number in 1..=3 {
+        asker.ask().await.unwrap();
+        let answered = async {
+            loop {
+                let seen = watch.next().await.unwrap();
+                assert!(seen.answered <= number);
+                if seen.answered == number {
+                    return seen;
+                }
+            }
+        };
+        let seen = timeout(LIMIT, answered).await.expect("an answer");
+        assert_eq!(state(&seen), "stopped");
+    }
+    watch
 }
 
 async fn a_run(client: &KeeperClient) {

@@ -91,7 +91,7 @@ fn start(plan: &Plan) -> Child {
     let mut stdout = keeper.stdout.take().unwrap();
     stdout.read_to_end(&mut answer).unwrap();
     let answer: LaunchAnswer = serde_json::from_slice(&answer).unwrap();
-    assert!(matches!(answer, LaunchAnswer::Ready), "{answer:?}");
+    assert!(matches!(answer, LaunchAnswer::Ready(_)), "{answer:?}");
     keeper
 }
 
@@ -122,7 +122,9 @@ async fn a_command_that_init_did_not_start_is_an_error_and_not_an_exit_code() {
     let mut keeper = start(&plan);
     let own = keeper.id();
     let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap();
-    let init = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    // The first; the second is the bridge.
+    let init = children.split_whitespace().next().unwrap();
+    let init = Pid::from_raw(init.parse().unwrap()).unwrap();
     let pidfd = pidfd_open(init, PidfdFlags::empty()).unwrap();
     let link = pidfd_getfd(&pidfd, 0, PidfdGetfdFlags::empty()).unwrap();
     kill_process(init, Signal::STOP).unwrap();

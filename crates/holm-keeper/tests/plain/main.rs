@@ -20,22 +20,26 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 
 fn main() {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (role, rest) = arguments.split_first().expect("a role");
     if role == "keeper" {
         keeper::main(set_up);
+    }
+    if role == "bridge" {
+        carry(rest[0].clone().into(), Path::new(&rest[1])).unwrap();
+        return;
     }
     if role == "init" {
         init::main(b"0", &PlainSystem);
@@ -52,7 +56,6 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     let plan: Plan = keeper::read_plan()?;
     let dirs = plan.directories();
     let sockets = Sockets::open(&dirs)?;
-    keeper::write_last_run(&dirs, None, None).step(Part::Other, "write down the start")?;
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
     // The link is its stdin: nothing else of this process has to be inherited.
     let child = Command::new(&plan.program)
@@ -61,14 +64,16 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .stdout(Stdio::null())
         .spawn()
         .step(Part::Other, "start init")?;
+    let pid = child.id().cast_signed();
+    keeper::write_start(&dirs, pid).step(Part::Other, "write down the start")?;
     let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     let handed =
         keeper::receive_hello(&link, |_| Err(unsupported())).step(Part::Other, "hear from init")?;
-    bridge(plan.socket.clone(), plan.dir.join("port")).step(Part::Other, "listen")?;
+    bridge(&plan.socket, &plan.dir.join("port")).step(Part::Other, "listen")?;
     Keeper::start(Launched {
         init: Init {
             pidfd: pidfd.step(Part::Other, "hold on to init")?,
-            pid: child.id().cast_signed(),
+            pid,
         },
         plan,
         sockets,
@@ -79,12 +84,31 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
     })
 }
 
+/// Starts the process that [carries](carry) connections. It outlives this one, so that the last words of a keeper are
+/// not lost, and ends when its stdin closes.
+fn bridge(socket: &Path, port: &Path) -> io::Result<()> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("bridge")
+        .args([socket, port])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut ready = child.stdout.take().ok_or_else(unsupported)?;
+    ready.read_exact(&mut [0])?;
+    // Open for as long as this process lives.
+    std::mem::forget(child.stdin.take());
+    Ok(())
+}
+
 /// Joins every connection on a TCP port to one of the control socket.
-fn bridge(socket: PathBuf, port: PathBuf) -> io::Result<()> {
+fn carry(socket: PathBuf, port: &Path) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let fresh = port.with_extension("new");
     fs::write(&fresh, listener.local_addr()?.port().to_string())?;
     fs::rename(fresh, port)?;
+    println!();
+    let outward: Arc<Mutex<Vec<JoinHandle<()>>>> = Arc::default();
+    let added = Arc::clone(&outward);
     thread::spawn(move || {
         for client in listener.incoming() {
             let (Ok(client), Ok(keeper)) = (client, UnixStream::connect(&socket)) else {
@@ -96,12 +120,18 @@ fn bridge(socket: PathBuf, port: PathBuf) -> io::Result<()> {
                 let _ = to.shutdown(std::net::Shutdown::Write);
             });
             let (mut from, mut to) = (keeper, client);
-            thread::spawn(move || {
+            let carrying = thread::spawn(move || {
                 let _ = io::copy(&mut from, &mut to);
                 let _ = to.shutdown(std::net::Shutdown::Write);
             });
+            added.lock().unwrap().push(carrying);
         }
     });
+    // Until the keeper is gone.
+    io::stdin().read_to_end(&mut Vec::new())?;
+    for carrying in outward.lock().unwrap().drain(..) {
+        let _ = carrying.join();
+    }
     Ok(())
 }
 

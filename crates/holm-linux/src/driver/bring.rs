@@ -23,7 +23,12 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
         directory: bringing,
         archive,
         dates,
+        installed,
     } = brought;
+    let note = layer::Note {
+        installed: installed.clone(),
+        ..layer::Note::default()
+    };
     let tree = bringing.join("tree");
     let target = layer::directory(layout, layer);
     let keep = || {
@@ -33,6 +38,7 @@ pub fn keep(layout: &Layout, brought: &BroughtTree) -> Result<(), Fault> {
         // A layer never contains a repository.
         remove_tree(&tree.join(".git"))?;
         fs::write(bringing.join(DATES), written(dates))?;
+        fs::write(bringing.join(layer::NOTE), serde_json::to_vec(&note)?)?;
         rustix::fs::syncfs(File::open(bringing)?)?;
         fs::create_dir_all(target.parent().unwrap_or(&layout.data_dir))?;
         match fs::rename(bringing, &target) {

@@ -11,6 +11,8 @@ use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, cut};
 use holm_engine::driver::Progress;
 use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::wire::EgressFrom;
+use serde::Deserialize;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,11 +24,14 @@ use tokio::sync::mpsc;
 const MOST_LOG: u64 = 64 << 20;
 const TAIL: usize = 64 << 10;
 
-/// How many of the last lines are shown when a command fails.
-const LAST_LINES: usize = 10;
-const LONGEST_LINE: usize = 200;
-/// How much of the end of the output is searched for these lines.
-const MOST_TOLD: usize = 4096;
+/// How much of the output is shown when a command fails: enough for the whole complaint of a package
+/// manager or a compiler.
+const LAST_LINES: usize = 200;
+const LONGEST_LINE: usize = 1000;
+const MOST_TOLD: usize = 32 << 10;
+/// How many lines of the egress record are searched for refusals, and how many of those are shown.
+const MOST_RECORDED: usize = 1000;
+const MOST_REFUSED: usize = 5;
 /// How much of a command is shown once it has printed output.
 const SHORT_COMMAND: usize = 24;
 
@@ -71,7 +76,14 @@ impl Of<'_> {
             Of::Setup => "[project] setup".to_owned(),
             Of::Seed(volume) => format!("[volumes.{volume}] seed"),
         };
-        format!("mend it, or take it out of {place}, then type the command again")
+        let keep = match self {
+            Of::Setup => {
+                "; `holm up NEW-LABEL --keep` keeps a workspace without it to look into, and \
+                 `--no-setup` goes on without it"
+            }
+            Of::Seed(_) => "",
+        };
+        format!("mend it, or take it out of {place}, then type the command again{keep}")
     }
 }
 
@@ -105,6 +117,7 @@ impl Commands<'_> {
             let code = running.run(dirs, &mut log).await?;
             if code != 0 {
                 let what = format!("`{command}` of `{}` ended with exit code {code}", self.of);
+                log.refused = refused(dirs).await;
                 return Err(self.failed(layout, &what, log));
             }
         }
@@ -126,6 +139,10 @@ impl Commands<'_> {
             message.push_str("\n  ");
             message.push_str(&line);
         }
+        for line in &log.refused {
+            message.push_str("\n  the gateway refused ");
+            message.push_str(line);
+        }
         let advice = self.of.advice();
         let hint = match (kept, self.made) {
             // The code that moves the workspace adds the next step.
@@ -139,6 +156,45 @@ impl Commands<'_> {
     fn disk(&self, error: io::Error) -> Fault {
         disk_fault(error, format!("cannot write the log of the {}", self.of))
     }
+}
+
+/// A line of the egress record, as far as it is needed here.
+#[derive(Deserialize)]
+struct Recorded {
+    kind: String,
+    name: Option<String>,
+    address: Option<String>,
+    port: Option<u16>,
+    reason: Option<String>,
+}
+
+/// Destinations that the gateway refused, each once. Without a record the error only lacks these lines.
+async fn refused(dirs: &WorkspaceDirs) -> Vec<String> {
+    let record = client(dirs).egress(EgressFrom::Last(MOST_RECORDED)).await;
+    let lines = record.map(|(lines, _)| lines).unwrap_or_default();
+    refusals(&lines)
+}
+
+fn refusals(record: &[u8]) -> Vec<String> {
+    let mut refused: Vec<String> = Vec::new();
+    for line in record.split(|byte| *byte == b'\n') {
+        let Ok(entry) = serde_json::from_slice::<Recorded>(line) else {
+            continue;
+        };
+        if !["refuse", "resolve"].contains(&entry.kind.as_str()) {
+            continue;
+        }
+        let target = entry.name.or(entry.address).unwrap_or_default();
+        let port = entry.port.map_or(String::new(), |port| format!(":{port}"));
+        let reason = entry
+            .reason
+            .map_or(String::new(), |reason| format!(": {reason}"));
+        let line = format!("{target}{port}{reason}");
+        if !refused.contains(&line) && refused.len() < MOST_REFUSED {
+            refused.push(line);
+        }
+    }
+    refused
 }
 
 /// Ends the command when its future is dropped.
@@ -167,6 +223,7 @@ impl Running<'_> {
         let argv = ["sh", "-c", self.command];
         let request = ExecRequest {
             argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            with_env: true,
             ..ExecRequest::default()
         };
         let mut stream = client(dirs).exec(request).await?;
@@ -214,6 +271,8 @@ struct Log {
     written: u64,
     left_out: u64,
     tail: Vec<u8>,
+    /// Destinations that the gateway refused meanwhile.
+    refused: Vec<String>,
 }
 
 // === impl Log ===
@@ -227,6 +286,7 @@ impl Log {
             written: 0,
             left_out: 0,
             tail: Vec::new(),
+            refused: Vec::new(),
         })
     }
 
@@ -302,6 +362,23 @@ mod tests {
             assert!(!lines[0].contains('\u{fffd}'), "{}", lines[0]);
             assert_eq!(lines[1], "last");
         }
+    }
+
+    #[test]
+    fn refusals_are_named_once() {
+        let record = br#"{"kind":"connect","name":"example.org","port":443}
+{"kind":"refuse","name":"npm.example.org","port":443,"reason":"not in the list"}
+{"kind":"refuse","name":"npm.example.org","port":443,"reason":"not in the list"}
+nonsense
+{"kind":"resolve","name":"cdn.example.org","reason":"not in the list"}
+"#;
+        assert_eq!(
+            refusals(record),
+            [
+                "npm.example.org:443: not in the list",
+                "cdn.example.org: not in the list"
+            ]
+        );
     }
 
     #[test]

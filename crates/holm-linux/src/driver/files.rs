@@ -282,7 +282,7 @@ mod tests {
         let dirs = layout.workspace(&id);
         let mut spec = conformance::spec(&id, &project, &"0".repeat(40));
         spec.brought.include_tar = Some(pipe.clone());
-        let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new()))).unwrap();
+        let driver = LinuxDriver::new(layout, Arc::new(|_| Ok(Vec::new())), &[]).unwrap();
         let driver = Arc::new(driver);
 
         let (maker, made) = (Arc::clone(&driver), Arc::new(spec.clone()));

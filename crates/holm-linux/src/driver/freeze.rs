@@ -90,6 +90,31 @@ pub fn prune(upper: &Path, base: &Path, before: &Before, ignored: &[Vec<u8>]) ->
     Ok(pruning.kept)
 }
 
+/// Removes paths below a directory of the setup. A path that leads through a symlink is not followed: it may lead
+/// to files of the host.
+pub fn leave_out(top: &Path, paths: &[&str]) -> io::Result<()> {
+    for path in paths {
+        let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut place = open(CWD, top.as_os_str().as_bytes())?;
+        let parents = parents.split('/').filter(|part| !part.is_empty());
+        let mut is_there = true;
+        for part in parents {
+            match open(place.as_fd(), part.as_bytes()) {
+                Ok(next) => place = next,
+                // It does not exist, or it is no directory.
+                Err(_) => {
+                    is_there = false;
+                    break;
+                }
+            }
+        }
+        if is_there && statat(&place, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            remove_at(place.as_fd(), Path::new(name))?;
+        }
+    }
+    Ok(())
+}
+
 struct Pruning<'a> {
     before: &'a Before,
     ignored: HashSet<&'a [u8]>,

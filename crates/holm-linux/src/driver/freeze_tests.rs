@@ -105,3 +105,32 @@ fn an_uncommitted_state_is_no_change_of_the_set_up() {
     fs::remove_file(trees.place.path().join("upper/new")).unwrap();
     assert_eq!(trees.prune(&before, &[]).changed, ["a", "new"]);
 }
+
+#[test]
+fn download_caches_are_left_out_and_links_are_not_followed() {
+    let trees = Trees::new();
+    for path in [
+        "home/.npm/_cacache/a/b",
+        "home/.npm/kept",
+        "home/.cache/deps",
+        "host/pip/x",
+    ] {
+        trees.write(path, "1");
+    }
+    let home = trees.place.path().join("home");
+    fs::remove_dir_all(home.join(".cache")).unwrap();
+    symlink(trees.place.path().join("host"), home.join(".cache")).unwrap();
+    leave_out(
+        &home,
+        &[".npm/_cacache", ".cache/pip", ".absent/x", "absent"],
+    )
+    .unwrap();
+    assert!(!trees.has("home/.npm/_cacache") && trees.has("home/.npm/kept"));
+    assert!(
+        trees.has("host/pip/x"),
+        "the setup chose where the link leads"
+    );
+    // What a plain removal would have done.
+    fs::remove_dir_all(home.join(".cache/pip")).unwrap();
+    assert!(!trees.has("host/pip/x"));
+}

@@ -1,7 +1,8 @@
 //! Ends every process of a workspace. Each step has a deadline.
 
 use super::connect::client;
-use super::{disk_fault, observe};
+use super::disk_fault;
+use super::observe::{self, keeper_ends, keeper_of};
 use crate::Layout;
 use crate::cgroup;
 use crate::sys::lock;
@@ -12,7 +13,7 @@ use holm_keeper::process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs::File;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Between SIGTERM and SIGKILL; services get twice that first.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,7 +38,7 @@ pub async fn halt(layout: &Layout, id: &WorkspaceId) -> Result<(), Fault> {
 }
 
 async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
-    let Some(pid) = keeper_pid(dirs, id)? else {
+    let Some(pid) = keeper_of(dirs, id)? else {
         return Ok(());
     };
     let stands =
@@ -52,11 +53,11 @@ async fn end_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault>
     if !asked {
         kill_keeper(dirs, id)?;
     }
-    if wait_until_gone(dirs, id).await? {
+    if keeper_ends(dirs, id, TEARDOWN).await? {
         return Ok(());
     }
     kill_keeper(dirs, id)?;
-    if wait_until_gone(dirs, id).await? {
+    if keeper_ends(dirs, id, TEARDOWN).await? {
         return Ok(());
     }
     Err(hangs(id, "the keeper stays"))
@@ -100,34 +101,16 @@ pub fn hold(layout: &Layout, id: &WorkspaceId) -> io::Result<Option<File>> {
 
 /// Init dies with its keeper, and everything inside with init.
 fn kill_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<(), Fault> {
-    let Some(pid) = keeper_pid(dirs, id)?.and_then(Pid::from_raw) else {
+    let Some(pid) = keeper_of(dirs, id)?.and_then(Pid::from_raw) else {
         return Ok(());
     };
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else {
         return Ok(());
     };
     // The lock still names the same process after its pidfd was opened, so the pid was not reused.
-    if keeper_pid(dirs, id)? == Some(pid.as_raw_nonzero().get()) {
+    if keeper_of(dirs, id)? == Some(pid.as_raw_nonzero().get()) {
         // It may have ended meanwhile.
         let _ = pidfd_send_signal(&pidfd, Signal::KILL);
     }
     Ok(())
-}
-
-async fn wait_until_gone(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<bool, Fault> {
-    let deadline = Instant::now() + TEARDOWN;
-    let mut pause = Duration::from_millis(1);
-    while keeper_pid(dirs, id)?.is_some() {
-        if Instant::now() > deadline {
-            return Ok(false);
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
-    Ok(true)
-}
-
-fn keeper_pid(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Option<i32>, Fault> {
-    observe::keeper_pid(dirs)
-        .map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))
 }

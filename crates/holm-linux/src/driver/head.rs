@@ -30,15 +30,14 @@ pub fn tip(upper: &Path) -> Tip {
 
 fn found(upper: &Path) -> Option<Tip> {
     let upper = openat2(CWD, upper, DIRECTORY, Mode::empty(), ResolveFlags::empty()).ok()?;
-    let git = openat2(&upper, ".git", DIRECTORY, Mode::empty(), PLAIN).ok()?;
-    let head = Head::parse(&text(&git, "HEAD", LONGEST)?)?;
+    let head = Head::parse(&text(&upper, ".git/HEAD", LONGEST)?)?;
     Some(Tip {
         branch: head.branch().map(str::to_owned),
         head: match head {
             Head::Detached(commit) => Some(commit),
-            Head::Ref(name) => match text(&git, &name, LONGEST) {
+            Head::Ref(name) => match text(&upper, &format!(".git/{name}"), LONGEST) {
                 Some(text) => head::loose(&text),
-                None => text(&git, "packed-refs", MOST_PACKED)
+                None => text(&upper, ".git/packed-refs", MOST_PACKED)
                     .and_then(|packed| head::packed(&packed, &name)),
             },
         },
@@ -46,12 +45,15 @@ fn found(upper: &Path) -> Option<Tip> {
 }
 
 /// The content of a regular file up to a size limit.
-fn text(git: &OwnedFd, path: &str, most: usize) -> Option<Vec<u8>> {
-    let file = openat2(git, path, READ, Mode::empty(), PLAIN).ok()?;
-    if FileType::from_raw_mode(fstat(&file).ok()?.st_mode) != FileType::RegularFile {
+fn text(upper: &OwnedFd, path: &str, most: usize) -> Option<Vec<u8>> {
+    let file = openat2(upper, path, READ, Mode::empty(), PLAIN).ok()?;
+    let found = fstat(&file).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return None;
     }
-    let mut text = Vec::new();
+    // Enough for what the file has now and for its end, in two reads.
+    let length = usize::try_from(found.st_size).unwrap_or(most).min(most);
+    let mut text = Vec::with_capacity(length + 1);
     let mut file = File::from(file).take(most as u64 + 1);
     file.read_to_end(&mut text).ok()?;
     (text.len() <= most).then_some(text)

@@ -8,7 +8,6 @@ use super::{
     project_id, services, siblings, volume, workspace_id,
 };
 use crate::cgroup;
-use crate::keeper;
 use crate::launch::LaunchPlan;
 use crate::measure;
 use holm_core::config::{Limits, display_size};
@@ -17,23 +16,26 @@ use holm_core::plan::Keeper;
 use holm_core::spec::{Dirty, Move, WorkspaceSpec};
 use holm_core::state::Ended;
 use holm_core::{Cause, Code, Fault, ProjectId};
+use holm_engine::driver::Observation;
 use holm_engine::inside;
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
-use holm_keeper::guest::PROGRAM;
 use holm_keeper::guests::{self, GuestDoor};
 use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan};
-use holm_keeper::wire::{spoken_version, switched_off};
-use std::fs::File;
+use holm_keeper::wire::{Status, spoken_version, switched_off};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use zeroize::Zeroizing;
 
 /// A launch takes milliseconds; this limit is for overloaded machines.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An answer to the client takes less. Starting a program at the same time would delay the answer.
+const ANSWER: Duration = Duration::from_millis(5);
 
 /// Without a limit of the user: enough for any build, and low enough to stop a fork bomb.
 const DEFAULT_PROCESSES: u64 = 16_384;
@@ -96,12 +98,16 @@ async fn is_launched(
     Ok(observation.observed.keeper == Keeper::Running)
 }
 
-pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
+/// Starts the processes. Returns what the keeper reported of itself, unless it has to be observed.
+pub async fn launch(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+) -> Result<Option<Observation>, Fault> {
     check(spec)?;
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
     if is_launched(driver, spec, &dirs).await? {
-        return Ok(());
+        return Ok(None);
     }
     refuse_full(driver, spec, &dirs).await?;
     environment::follow_spec(&dirs, spec)
@@ -119,7 +125,7 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
             .await
             .map_err(|error| disk_fault(error, format!("cannot write for {id}")))?;
         if spec.protected_paths.is_empty() && spec.services.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         halt::halt(&driver.layout, &id).await?;
         files::exclude_again(&driver.layout, spec).await?;
@@ -131,7 +137,8 @@ pub async fn launch(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fa
         finish_switch(&dirs, spec, moving).await;
         halt::halt(&driver.layout, &id).await?;
     }
-    start_keeper(driver, spec, &dirs, Protection::On).await
+    let status = start_keeper(driver, spec, &dirs, Protection::On).await?;
+    observe::launched(&driver.layout, spec, status)
 }
 
 /// Switches a tree that may be between two commits to the target of its move, before any other
@@ -182,7 +189,7 @@ async fn refuse_full(
     if observe::how_it_ended(dirs) != Some(Ended::DiskLimit) {
         return Ok(());
     }
-    let mut command = measure::command(&driver.program, &dirs.dir);
+    let mut command = measure::command(driver.programs.roles(), &dirs.dir);
     let (id, dir) = (spec.id.clone(), dirs.dir.clone());
     try_blocking(move || {
         let measured = command
@@ -248,7 +255,7 @@ async fn start_keeper(
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
     protection: Protection,
-) -> Result<(), Fault> {
+) -> Result<Status, Fault> {
     let volumes = volume::mounts(driver, spec, dirs).await?;
     if !spec.secrets.is_empty() {
         // A workspace older than its first secret does not have the directory yet.
@@ -267,12 +274,7 @@ async fn start_keeper(
     ca_certificates::prepare(&mut plan, dirs)
         .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;
     let started = async {
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(dirs.keeper_log())?;
-        let command = keeper::command(&driver.program, log);
-        let mut child = tokio::process::Command::from(command).spawn()?;
+        let mut child = driver.spare.take(&driver.programs)?;
         // The plan contains values of secrets, which only the pipe and the keeper may have.
         let text = Zeroizing::new(serde_json::to_vec(&plan)?);
         if let Some(mut stdin) = child.stdin.take() {
@@ -288,7 +290,10 @@ async fn start_keeper(
     };
     let cause: Cause = match tokio::time::timeout(PATIENCE, started).await {
         Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
-            Ok(LaunchAnswer::Ready) => return Ok(()),
+            Ok(LaunchAnswer::Ready(status)) => {
+                refill(driver);
+                return Ok(*status);
+            }
             // The keeper has recorded the reason itself.
             Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
             Err(_) => "its keeper ended without a word".into(),
@@ -301,6 +306,15 @@ async fn start_keeper(
         let _ = holm_keeper::keeper::write_not_started(dirs, &cause.to_string());
     }
     Err(start_fault(&spec.id, cause))
+}
+
+/// Starts the next spare keeper, after the client was answered.
+fn refill(driver: &LinuxDriver) {
+    let (spare, programs) = (Arc::clone(&driver.spare), driver.programs.clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(ANSWER).await;
+        tokio::task::spawn_blocking(move || spare.refill(&programs));
+    });
 }
 
 fn plan(
@@ -323,9 +337,10 @@ fn plan(
             })?,
             dir: dirs.dir.clone(),
             socket: dirs.socket.clone(),
-            program: driver.program.clone(),
-            helper: PROGRAM.into(),
+            program: driver.programs.holm.clone(),
+            helper: driver.programs.roles_inside(),
             environment: variables(spec, visible.path),
+            env: spec.env.clone(),
             disk: spec.limits.disk_bytes,
             forgone,
             network: spec.network.clone(),
@@ -344,6 +359,7 @@ fn plan(
             without: switched_off(),
             ..Plan::default()
         },
+        programs: driver.programs.clone(),
         home: spec.home.clone(),
         layers: tree_layers(driver, &project, spec),
         home_layers: home_layers(driver, spec),

@@ -10,7 +10,7 @@ use super::freeze::{self, Before, Kept};
 use super::{LinuxDriver, base, disk_fault, halt, project_id, seed, workspace_id};
 use crate::Layout;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
-use holm_core::layer::{Layer, LayerKey};
+use holm_core::layer::{DOWNLOAD_CACHES, InstalledLock, Layer, LayerKey};
 use holm_core::spec::{Purpose, Setup, WorkspaceSpec};
 use holm_core::{Code, Fault};
 use holm_engine::driver::Progress;
@@ -35,12 +35,18 @@ const MOST_LISTED: usize = 64 << 20;
 /// The prefix of a tree that a client provides.
 pub const BRINGING: &str = ".bringing-";
 
+/// The file with the metadata of a layer.
+pub const NOTE: &str = "layer.json";
+
 /// Metadata of a layer.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Note {
     pub commands: Vec<String>,
     /// Paths that the setup created and that git does not ignore; the layer does not contain them.
     pub left_out: Vec<String>,
+    /// Lock files of a checkout whose packages are all in the layer.
+    #[serde(default)]
+    pub installed: Vec<InstalledLock>,
 }
 
 /// What is known of a layer, if it is there.
@@ -49,11 +55,17 @@ pub fn look(layout: &Layout, key: &LayerKey) -> Option<Layer> {
     if !directory.is_dir() {
         return None;
     }
-    // Layers that a client brought have no note.
-    let note = fs::read(directory.join("layer.json")).ok();
+    // Layers that a client of an earlier release brought have no note.
+    let note = fs::read(directory.join(NOTE)).ok();
     let note = note.and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+    let Note {
+        left_out,
+        installed,
+        ..
+    } = note.unwrap_or_default();
     Some(Layer {
-        left_out: note.unwrap_or_default().left_out,
+        left_out,
+        installed,
     })
 }
 
@@ -202,13 +214,15 @@ fn keep(
     let note = Note {
         commands: setup.commands.clone(),
         left_out,
+        installed: Vec::new(),
     };
     let put_together = || {
+        freeze::leave_out(&dirs.home(), &DOWNLOAD_CACHES)?;
         fs::create_dir_all(&building)?;
         fs::rename(dirs.upper(), building.join("tree"))?;
         fs::rename(dirs.home(), building.join("home"))?;
         fs::rename(dirs.setup_log(), building.join("log"))?;
-        fs::write(building.join("layer.json"), serde_json::to_vec(&note)?)?;
+        fs::write(building.join(NOTE), serde_json::to_vec(&note)?)?;
         name_it(&building, &target)
     };
     put_together().map_err(not_kept)

@@ -16,24 +16,27 @@ mod launch;
 mod layer;
 mod measure;
 mod observe;
-mod program;
 mod reap;
 mod secrets;
 mod seed;
 mod services;
 mod siblings;
 mod snapshot;
+mod spare;
+mod upper;
 mod volume;
 
 use crate::Layout;
 use crate::cgroup;
 use crate::numbers::Meter;
 use crate::probe;
+use crate::programs::Programs;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::config::DriverName;
 use holm_core::disk::DiskUsage;
 use holm_core::fitness::Check;
+use holm_core::head::Tip;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::Action;
@@ -41,23 +44,25 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_engine::driver::{
     BroughtTree, Discard, Discarded, Driver, Journaled, Known, Measure, Observation, Progress,
-    SiblingTree, Survey,
+    SiblingTree, Survey, Upper,
 };
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::GrantSource;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use holm_keeper::files::remove::remove_tree;
 
 /// Runs workspaces with namespaces and overlayfs.
 pub struct LinuxDriver {
     layout: Arc<Layout>,
-    /// Our own binary, at a path that an upgrade does not remove.
-    program: PathBuf,
+    /// Our own programs, at paths that an upgrade does not remove.
+    programs: Programs,
+    spare: Arc<spare::Spare>,
     builds: base::Builds,
     /// Where control groups may be created, or why nowhere.
     groups: Result<cgroup::Place, String>,
@@ -70,9 +75,10 @@ pub struct LinuxDriver {
 // === impl LinuxDriver ===
 
 impl LinuxDriver {
-    /// Creates what every workspace needs below the layout's roots.
-    pub fn new(layout: Layout, secrets: GrantSource) -> Result<Self, Fault> {
-        let program = program::keep_copy(&layout).map_err(|error| {
+    /// Creates what every workspace needs below the layout's roots. `roles` is the small program of keepers and inits;
+    /// if it is empty, they run our own.
+    pub fn new(layout: Layout, secrets: GrantSource, roles: &[u8]) -> Result<Self, Fault> {
+        let programs = Programs::keep_copies(&layout, roles).map_err(|error| {
             disk_fault(
                 error,
                 format!(
@@ -93,7 +99,8 @@ impl LinuxDriver {
         }
         Ok(Self {
             layout: Arc::new(layout),
-            program,
+            programs,
+            spare: Arc::default(),
             builds: base::Builds::default(),
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
@@ -131,7 +138,7 @@ impl Driver for LinuxDriver {
     async fn probe(&self) -> Result<Vec<Check>, Fault> {
         let layout = Arc::clone(&self.layout);
         let means = probe::Means {
-            program: self.program.clone(),
+            programs: self.programs.clone(),
             groups: self.groups.clone(),
         };
         try_blocking(move || Ok(probe::doctor(&layout.data_dir, &means))).await
@@ -149,15 +156,29 @@ impl Driver for LinuxDriver {
         observe::observe(&self.layout, spec).await
     }
 
-    async fn apply(&self, journaled: Journaled, progress: Progress) -> Result<(), Fault> {
+    fn tip(&self, id: &WorkspaceId) -> Tip {
+        head::tip(&self.layout.workspace(id).upper())
+    }
+
+    fn processor_time(&self, id: &WorkspaceId) -> Option<Duration> {
+        // While the processes are read, nothing is known of them.
+        let meter = self.meter.try_lock().ok()?;
+        meter.processor_time(&self.layout.workspace(id))
+    }
+
+    async fn apply(
+        &self,
+        journaled: Journaled,
+        progress: Progress,
+    ) -> Result<Option<Observation>, Fault> {
         let spec = Arc::clone(journaled.spec());
-        match journaled.action() {
+        let done = match journaled.action() {
             Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
             Action::MakeFiles => files::make(self, spec).await,
             Action::RemakeFiles => files::remake(self, spec).await,
             Action::RenewVolumes => volume::renew(self, &spec).await,
             Action::TakeSnapshot => snapshot::take(self, &spec).await,
-            Action::Launch => launch::launch(self, &spec).await,
+            Action::Launch => return launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
             Action::BuildLayer => layer::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
@@ -169,7 +190,8 @@ impl Driver for LinuxDriver {
                 let id = workspace_id(&spec)?;
                 services::react(&self.layout.workspace(&id), &spec).await
             }
-        }
+        };
+        done.map(|()| None)
     }
 
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
@@ -200,11 +222,11 @@ impl Driver for LinuxDriver {
     }
 
     async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault> {
-        let (layout, program) = (Arc::clone(&self.layout), self.program.clone());
+        let (layout, programs) = (Arc::clone(&self.layout), self.programs.clone());
         try_blocking(move || match what {
             Measure::Everything => measure::everything(&layout),
             Measure::Trash => measure::trash(&layout),
-            Measure::Workspace(spec) => measure::workspace(&layout, &program, &spec),
+            Measure::Workspace(spec) => measure::workspace(&layout, programs.roles(), &spec),
             Measure::Volumes(specs) => measure::volumes(&layout, &specs),
         })
         .await
@@ -218,6 +240,13 @@ impl Driver for LinuxDriver {
             Ok(meter.look(&places))
         })
         .await
+    }
+
+    async fn upper(&self, spec: &WorkspaceSpec, ignored: Arc<HashSet<Vec<u8>>>) -> Option<Upper> {
+        let dirs = self.layout.workspace(&workspace_id(spec).ok()?);
+        let spec = spec.clone();
+        let looked = try_blocking(move || Ok(upper::look(&dirs, &spec, &ignored)));
+        looked.await.ok().flatten()
     }
 
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -241,7 +270,7 @@ impl Driver for LinuxDriver {
     }
 
     async fn survey(&self, known: Known) -> Result<Survey, Fault> {
-        let programs = reap::programs_in_use(&self.layout, &self.program, &known).await?;
+        let programs = reap::programs_in_use(&self.layout, &self.programs.holm, &known).await?;
         let layout = Arc::clone(&self.layout);
         try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
     }

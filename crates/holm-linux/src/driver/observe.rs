@@ -15,6 +15,8 @@ use holm_keeper::keeper::DISK;
 use holm_keeper::process::{self, Standstill};
 use holm_keeper::records::last_services;
 use holm_keeper::wire::{Incarnation, LastRun, Status};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io;
 use std::pin::pin;
@@ -22,11 +24,29 @@ use std::time::Duration;
 
 /// How often to check the keeper's process while waiting for its answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How often to check a keeper that is ending, before it counts as broken.
-const PAUSE: Duration = Duration::from_millis(10);
-const PAUSES: usize = 50;
+/// How long a keeper may take to end, before it counts as broken.
+const ENDING: Duration = Duration::from_millis(500);
 
 pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
+    let id = workspace_id(spec)?;
+    let seen = observe_keeper(&layout.workspace(&id), &id).await?;
+    with_files(layout, spec, seen)
+}
+
+/// Observes a workspace whose keeper has just reported its first status. `None`: the keeper does not say that it runs.
+pub fn launched(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    status: Status,
+) -> Result<Option<Observation>, Fault> {
+    let runs = status.id == spec.id && status.ending.is_none() && status.trouble.is_none();
+    if !runs {
+        return Ok(None);
+    }
+    with_files(layout, spec, (Keeper::Running, Some(status), None)).map(Some)
+}
+
+fn with_files(layout: &Layout, spec: &WorkspaceSpec, seen: Seen) -> Result<Observation, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
     let base = if base::is_present(layout, &project_id(spec)?, spec) {
@@ -41,8 +61,12 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Observatio
         None if layout.trash(&id).exists() => Files::SetAside,
         None => Files::Absent,
     };
-    let (mut keeper, status, reason) = observe_keeper(&dirs, &id).await?;
-    if keeper == Keeper::Running && status.as_ref().is_some_and(|it| is_outdated(it, spec)) {
+    let (mut keeper, status, reason) = seen;
+    if keeper == Keeper::Running
+        && status
+            .as_ref()
+            .is_some_and(|status| status.is_outdated(spec))
+    {
         keeper = Keeper::Outdated;
     }
     Ok(Observation {
@@ -63,30 +87,19 @@ pub async fn observe(layout: &Layout, spec: &WorkspaceSpec) -> Result<Observatio
     })
 }
 
-/// Whether a volume of an earlier generation is mounted. An unmounted volume comes with the next
-/// start.
-fn is_outdated(status: &Status, spec: &WorkspaceSpec) -> bool {
-    let mut wanted = spec.volumes.iter();
-    wanted.any(|volume| {
-        let mut mounted = status.volumes.iter();
-        mounted.any(|(name, generation)| *name == volume.name && *generation != volume.generation)
-    })
-}
-
 type Seen = (Keeper, Option<Status>, Option<Ended>);
 
 async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
-    let holder = || {
-        keeper_pid(dirs)
-            .map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))
-    };
-    let Some(pid) = holder()? else {
+    let Some(pid) = keeper_of(dirs, id)? else {
         return Ok(without_keeper(dirs));
     };
     let client = client(dirs);
     let broken = |why: String| Ok((Keeper::Broken, None, Some(Ended::Died(why))));
     let mut asked = pin!(client.status());
     let answer = loop {
+        if let Ok(answer) = tokio::time::timeout(LOOK_AGAIN, &mut asked).await {
+            break answer.ok();
+        }
         // A keeper that cannot run is not waited for.
         let stands =
             tokio::task::spawn_blocking(move || process::standstill(pid, cgroup::is_frozen(pid)));
@@ -94,9 +107,6 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
             Ok(Some(Standstill::Ending)) => break None,
             Ok(Some(how)) => return broken(format!("its keeper {how}")),
             Ok(None) | Err(_) => {}
-        }
-        if let Ok(answer) = tokio::time::timeout(LOOK_AGAIN, &mut asked).await {
-            break answer.ok();
         }
     };
     if let Some(status) = answer
@@ -111,11 +121,8 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
         };
     }
     // A keeper that is ending reports why in a moment, unless it was killed.
-    for _ in 0..PAUSES {
-        if holder()?.is_none() {
-            return Ok(without_keeper(dirs));
-        }
-        tokio::time::sleep(PAUSE).await;
+    if keeper_ends(dirs, id, ENDING).await? {
+        return Ok(without_keeper(dirs));
     }
     // It does not answer, but it may have recorded why it ended.
     Ok((Keeper::Broken, None, said_end(dirs)))
@@ -132,6 +139,40 @@ fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
         _ => Keeper::Broken,
     };
     (seen, None, how_it_ended(dirs))
+}
+
+/// As [`keeper_pid`], for users.
+pub fn keeper_of(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Option<i32>, Fault> {
+    keeper_pid(dirs).map_err(|error| disk_fault(error, format!("cannot look at the lock of {id}")))
+}
+
+/// Waits for the end of a workspace's keeper; `false`: it is still there.
+pub async fn keeper_ends(
+    dirs: &WorkspaceDirs,
+    id: &WorkspaceId,
+    limit: Duration,
+) -> Result<bool, Fault> {
+    let Some(pid) = keeper_of(dirs, id)? else {
+        return Ok(true);
+    };
+    let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    // If the process still has the lock after its pidfd was opened, its pid was not reused.
+    if let Some(pidfd) = pidfd
+        && keeper_of(dirs, id)? == Some(pid)
+    {
+        let limit = Timespec {
+            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: limit.subsec_nanos().into(),
+        };
+        let waiting = tokio::task::spawn_blocking(move || {
+            // Readable after the last thread has ended, and with it the lock. The first thread may be a zombie
+            // before.
+            poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit))
+        });
+        // An interrupted wait is as one that took too long, and a panic ends this process.
+        let _ = waiting.await;
+    }
+    Ok(keeper_of(dirs, id)?.is_none())
 }
 
 /// The pid of the keeper that holds the workspace's lock.

@@ -207,12 +207,13 @@ pub async fn copy_still(
     id: Option<&WorkspaceId>,
     pairs: Vec<Pair>,
 ) -> Result<(), Fault> {
-    let (layout, program, id) = (driver.layout.clone(), driver.program.clone(), id.cloned());
+    let (layout, programs) = (driver.layout.clone(), driver.programs.clone());
+    let id = id.cloned();
     let work = move || {
         let what = "cannot copy a workspace's files".to_owned();
         let held = id.map(|id| halt::hold(&layout, &id)).transpose();
         let _held = held.map_err(|error| disk_fault(error, what.clone()))?;
-        copier::run(&program, &pairs).map_err(|error| disk_fault(error, what))
+        copier::run(programs.roles(), &pairs).map_err(|error| disk_fault(error, what))
     };
     driver.builds.uninterrupted(&spec.id, work).await
 }

@@ -38,13 +38,13 @@ pub async fn mounts(
     if spec.volumes.is_empty() {
         return Ok(Vec::new());
     }
-    let (layout, program) = (Arc::clone(&driver.layout), driver.program.clone());
+    let (layout, programs) = (Arc::clone(&driver.layout), driver.programs.clone());
     let (id, spec, dirs) = (spec.id.clone(), spec.clone(), dirs.clone());
     let work = move || {
         let volumes = spec.volumes.iter();
         volumes
             .map(|volume| {
-                let begun = begin(&program, &dirs, volume);
+                let begun = begin(programs.roles(), &dirs, volume);
                 let made = begun.and_then(|()| mount(&layout, &spec, &dirs, volume));
                 made.map_err(|error| {
                     let (name, id) = (&volume.name, &spec.id);
@@ -79,7 +79,7 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
         }
         Ok(_) | Err(_) => {
             halt::halt(&driver.layout, &id).await?;
-            return launch::launch(driver, spec).await;
+            return launch::launch(driver, spec).await.map(drop);
         }
     }
     empty_earlier(&dirs, spec);

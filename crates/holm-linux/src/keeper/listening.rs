@@ -58,7 +58,7 @@ impl Listening {
 fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
     let mut ports = BTreeSet::new();
     send(diagnosis, &question(), SendFlags::empty())?;
-    let mut buffer = [0u8; 32 * 1024];
+    let mut buffer = [0u8; 8 * 1024];
     loop {
         let length = match recv(diagnosis, &mut buffer[..], RecvFlags::empty()) {
             Ok((length, _)) => length,

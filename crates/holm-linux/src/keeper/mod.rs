@@ -54,19 +54,20 @@ const EGRESS: &str = "egress";
 /// The role: the plan comes on stdin. The argument, if there is one, is the limit of open files for
 /// programs inside.
 pub fn main(files: &OsStr) -> ! {
+    sys::memory::one_heap();
     open_files::raise_from(files);
     keeper::main(set_up)
 }
 
-/// How the daemon starts this role; the plan goes to its stdin.
-pub fn command(program: &Path, log: File) -> Command {
+/// How the daemon starts this role; the plan goes to its stdin. It may come much later.
+pub fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command
         .arg(ROLE)
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(log);
+        .stderr(Stdio::null());
     command.arg(open_files::inherited().to_string());
     command
 }
@@ -89,16 +90,15 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         .read(true)
         .open(directories.lock())
         .step(Part::Other, "open the lock")?;
+    open_log(&directories).step(Part::Other, "open the log")?;
     if !sys::lock::try_lock(&lock).step(Part::Other, "take the lock")? {
         let taken = io::Error::other("another keeper has it");
         return Err(taken).step(Part::Other, "take the lock");
     }
     let mut locks = take_volumes(&plan)?;
     locks.push(lock);
-    let sockets = Sockets::open(&directories)?;
-    keeper::write_last_run(&directories, None, None).step(Part::Other, "write down the start")?;
     let started = limits::make(&plan, &directories)
-        .and_then(|group| start(plan, group, sockets, locks))
+        .and_then(|group| start(plan, group, locks))
         .and_then(Keeper::start);
     if let Err(failure) = &started {
         // A partial start must be cleaned up; the original failure is reported.
@@ -106,6 +106,16 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
         let _ = keeper::write_not_started(&directories, &failure.to_string());
     }
     started
+}
+
+/// From here on stderr is the workspace's log.
+fn open_log(directories: &WorkspaceDirs) -> io::Result<()> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(directories.keeper_log())?;
+    rustix::stdio::dup2_stderr(&log)?;
+    Ok(())
 }
 
 /// Takes the locks of volumes that only one workspace at a time may have. Each lock file names its
@@ -136,21 +146,26 @@ fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
 fn start(
     plan: LaunchPlan,
     group: Option<Group>,
-    sockets: Sockets,
     locks: Vec<File>,
 ) -> Result<Launched, LaunchFailure> {
+    let directories = plan.keeper.directories();
+    let meanwhile = |pid: i32| {
+        keeper::write_start(&directories, pid).step(Part::Other, "write down the start")?;
+        Sockets::open(&directories)
+    };
+    let (launched, sockets) = launch::start(&plan, group.as_ref(), meanwhile)?;
     let launch::Launched {
         pidfd,
         pid,
         link,
         landlock,
-    } = launch::start(&plan, group.as_ref())?;
+    } = launched;
     let mut handed = keeper::receive_hello(&link, |numbers| take(pidfd.as_fd(), numbers))
         .step(Part::Other, "hear from init")?;
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     let workspace = Workspace {
-        program: plan.keeper.program.clone(),
-        directories: plan.keeper.directories(),
+        program: plan.programs.roles().to_owned(),
+        directories,
         init: pidfd.try_clone().step(Part::Other, "hold on to init")?,
         pid,
         group,
@@ -181,7 +196,7 @@ fn take(process: std::os::fd::BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec
 
 /// The processes of a workspace, and what limits them.
 struct Workspace {
-    /// Our own program on the host.
+    /// The program of our helpers on the host.
     program: PathBuf,
     directories: WorkspaceDirs,
     init: OwnedFd,

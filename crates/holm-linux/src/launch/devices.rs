@@ -1,12 +1,14 @@
 //! A minimal `/dev`: harmless devices, and the workspace's own terminals and shared memory.
 
-use super::root::{NewRoot, filesystem};
+use super::root::{NewRoot, attach_new, clone_tree, filesystem};
 use super::shares::Shares;
-use crate::sys::mount::{NO_EXEC, NO_SUID};
+use crate::sys::mount::{NO_EXEC, NO_SUID, Reach, set_attributes};
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -22,11 +24,18 @@ const LINKS: [(&str, &str); 5] = [
     ("pts/ptmx", "dev/ptmx"),
 ];
 
+fn show(directory: &OwnedFd, name: &str) -> io::Result<()> {
+    let device = clone_tree(&Path::new("/dev").join(name))?;
+    set_attributes(device.as_fd(), NO_SUID | NO_EXEC, Reach::AllBelow)?;
+    attach_new(&device, directory, name)
+}
+
 pub fn make(root: &NewRoot, shares: &Shares) -> Result<(), LaunchFailure> {
+    let directory = root
+        .directory(Path::new("dev"))
+        .step(Part::Mount, "make /dev")?;
     for name in DEVICES {
-        let device = Path::new("/dev").join(name);
-        root.show(&device, &device, NO_SUID | NO_EXEC)
-            .step(Part::Mount, &format!("show {}", device.display()))?;
+        show(&directory, name).step(Part::Mount, &format!("show /dev/{name}"))?;
     }
     for (target, place) in LINKS {
         root.link(target, place)

@@ -23,9 +23,9 @@ mod tree;
 use crate::cgroup::Group;
 use crate::sys;
 use holm_keeper::descriptors::{self, Left};
-use holm_keeper::guest::PROGRAM;
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::{Defence, FromInit};
+use rustix::process::{Signal, pidfd_send_signal};
 use seal::Sealed;
 use shares::Shares;
 use std::fs::File;
@@ -53,8 +53,13 @@ pub const INIT_NAME: &str = "holm-init";
 /// protected path.
 pub const PROTECTED_WITHIN: &str = ".holm-protected";
 
-/// Creates the workspace and starts its init. The caller must have one thread only.
-pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, LaunchFailure> {
+/// Creates the workspace and starts its init. The caller must have one thread only. `meanwhile` runs here while the
+/// first process, whose pid it gets, prepares itself.
+pub fn start<T>(
+    plan: &LaunchPlan,
+    group: Option<&Group>,
+    meanwhile: impl FnOnce(i32) -> Result<T, LaunchFailure>,
+) -> Result<(Launched, T), LaunchFailure> {
     let (link, link_inside) = UnixStream::pair().step(Part::Other, "make the link to init")?;
     let (mut report, report_inside) = io::pipe().step(Part::Other, "make the report pipe")?;
     let entrances = group
@@ -87,6 +92,10 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
         }
         sys::clone::Side::Parent { pidfd, pid } => {
             drop((link_inside, report_inside, host));
+            let done = meanwhile(pid).inspect_err(|_| {
+                // It would also die with this process, which has to clean up first.
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            })?;
             let mut told = String::new();
             // The pipe closes when init is executed, or after the failure was written.
             report
@@ -94,12 +103,15 @@ pub fn start(plan: &LaunchPlan, group: Option<&Group>) -> Result<Launched, Launc
                 .step(Part::Other, "hear from the first process")?;
             let last = told.lines().last().unwrap_or_default();
             match serde_json::from_str(last).map_err(io::Error::from) {
-                Ok(Report::Sealed { landlock }) => Ok(Launched {
-                    pidfd,
-                    pid,
-                    link,
-                    landlock,
-                }),
+                Ok(Report::Sealed { landlock }) => {
+                    let launched = Launched {
+                        pidfd,
+                        pid,
+                        link,
+                        landlock,
+                    };
+                    Ok((launched, done))
+                }
                 Ok(Report::Failed(failure)) => Err(failure),
                 Err(error) => Err(error).step(Part::Other, "understand the first process"),
             }
@@ -156,11 +168,12 @@ fn become_init(
     root.show_siblings(plan)?;
     proc::mount(&root, plan)?;
     root.freeze()?;
-    root.enter()?;
+    let leaving = root.enter()?;
 
     rustix::system::sethostname(plan.keeper.label.as_bytes())
         .step(Part::Other, "set the host name")?;
     let Sealed { landlock, renames } = seal::seal(plan)?;
+    leaving.finish()?;
     let handed = [
         (FromInit::Renames, renames),
         (FromInit::SecretFiles, secret_files),
@@ -178,7 +191,7 @@ fn become_init(
     // Last, because sending descriptors is easier with the keeper's own limit.
     shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
-    execute_init(&link).step(Part::Other, "execute init")
+    execute_init(plan, &link).step(Part::Other, "execute init")
 }
 
 /// Passes descriptors to the keeper and closes them here.
@@ -198,9 +211,9 @@ fn hand_over(
 /// Has no value: the process was replaced.
 enum Never {}
 
-fn execute_init(link: &UnixStream) -> io::Result<Never> {
+fn execute_init(plan: &LaunchPlan, link: &UnixStream) -> io::Result<Never> {
     rustix::io::fcntl_setfd(link, rustix::io::FdFlags::empty())?;
-    Err(Command::new(PROGRAM)
+    Err(Command::new(&plan.keeper.helper)
         .arg0(INIT_NAME)
         .arg(link.as_raw_fd().to_string())
         .env_clear()

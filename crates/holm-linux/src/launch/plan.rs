@@ -1,6 +1,7 @@
 //! Everything that a launcher needs to make a workspace run; the daemon sends it to a keeper's stdin.
 
 use crate::cgroup;
+use crate::programs::Programs;
 use holm_core::config::Limits;
 use holm_keeper::plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 pub struct LaunchPlan {
     /// What the keeper needs when the workspace runs.
     pub keeper: Plan,
+    pub programs: Programs,
     pub home: PathBuf,
     /// Read-only layers of the tree on the host, top first.
     pub layers: Vec<PathBuf>,

@@ -1,12 +1,17 @@
 //! A fresh `/proc` of the workspace's own processes, with information about the host masked.
 
 use super::LaunchPlan;
-use super::root::{NewRoot, filesystem};
-use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY};
+use super::root::{NewRoot, attach, clone_tree, copy_mount, filesystem};
+use super::tree::pin;
+use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
 use holm_keeper::wire::Defence;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// Covered by `/dev/null`.
@@ -30,6 +35,9 @@ const MASKED_DIRECTORIES: [&str; 3] = ["acpi", "scsi", "driver"];
 /// Readable, never writable, even for a process with capabilities.
 const READ_ONLY_DIRECTORIES: [&str; 4] = ["sys", "irq", "bus", "fs"];
 
+const FILE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
+
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
@@ -38,39 +46,62 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     root.attach(&processes, Path::new("proc"))
         .step(Part::Proc, "mount /proc")?;
     if plan.keeper.has(Defence::ProcMasks) {
-        mask(root, attributes)
+        mask(&processes, attributes)
     } else {
         Ok(())
     }
 }
 
-fn mask(root: &NewRoot, attributes: MountAttrFlags) -> Result<(), LaunchFailure> {
-    let host = Path::new("/proc");
+fn mask(processes: &OwnedFd, attributes: MountAttrFlags) -> Result<(), LaunchFailure> {
     let sealed = READ_ONLY | NO_SUID | NO_EXEC;
-    for name in MASKED_FILES.iter().filter(|name| host.join(name).exists()) {
-        root.show(
-            Path::new("/dev/null"),
-            &Path::new("proc").join(name),
-            sealed,
-        )
-        .step(Part::Proc, &format!("mask /proc/{name}"))?;
-    }
-    for name in MASKED_DIRECTORIES
-        .iter()
-        .filter(|name| host.join(name).is_dir())
-    {
+    cover(processes, &MASKED_FILES, FILE, || {
+        let null = clone_tree(Path::new("/dev/null"))?;
+        set_attributes(null.as_fd(), sealed, Reach::AllBelow)?;
+        Ok(null)
+    })?;
+    cover(processes, &MASKED_DIRECTORIES, DIRECTORY, || {
         let empty = MountAttrFlags::MOUNT_ATTR_RDONLY | attributes;
         filesystem("tmpfs", &[("size", "4k"), ("mode", "0555")], empty)
-            .and_then(|nothing| root.attach(&nothing, &Path::new("proc").join(name)))
-            .step(Part::Proc, &format!("mask /proc/{name}"))?;
-    }
-    for name in READ_ONLY_DIRECTORIES
-        .iter()
-        .filter(|name| host.join(name).is_dir())
-    {
-        let place = Path::new("proc").join(name);
-        root.pin(&place, sealed | NO_DEV)
-            .step(Part::Proc, &format!("make /proc/{name} read-only"))?;
+    })?;
+    for name in READ_ONLY_DIRECTORIES {
+        let step = format!("make /proc/{name} read-only");
+        if let Some(place) = find(processes, name, DIRECTORY).step(Part::Proc, &step)? {
+            pin(&place, sealed | NO_DEV).step(Part::Proc, &step)?;
+        }
     }
     Ok(())
+}
+
+/// Mounts what `first` makes on the first of these entries, and copies of that on the others.
+fn cover(
+    processes: &OwnedFd,
+    names: &[&str],
+    kind: OFlags,
+    first: impl Fn() -> io::Result<OwnedFd>,
+) -> Result<(), LaunchFailure> {
+    let mut covers: Option<OwnedFd> = None;
+    for name in names {
+        let covered = find(processes, name, kind).and_then(|place| {
+            let Some(place) = place else {
+                return Ok(covers.take());
+            };
+            let cover = match &covers {
+                Some(earlier) => copy_mount(earlier)?,
+                None => first()?,
+            };
+            attach(cover.as_fd(), place.as_fd())?;
+            Ok(Some(cover))
+        });
+        covers = covered.step(Part::Proc, &format!("mask /proc/{name}"))?;
+    }
+    Ok(())
+}
+
+/// An entry of this kind; `None`: this kernel has none.
+fn find(processes: &OwnedFd, name: &str, kind: OFlags) -> io::Result<Option<OwnedFd>> {
+    match openat(processes, name, kind, Mode::empty()) {
+        Ok(place) => Ok(Some(place)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::LaunchPlan;
 use super::etc;
+use super::tree::PLAIN;
 use crate::mounts;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::config::SIBLINGS;
@@ -12,16 +13,18 @@ use holm_keeper::directories::open_directory;
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
 use holm_keeper::wire::{Defence, Mounted};
-use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, openat, symlinkat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
     fsopen, mount_change, move_mount, open_tree, unmount,
 };
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::thread::JoinHandle;
 
 /// The workspace's future root, mounted at a place that only this namespace knows.
 pub struct NewRoot {
@@ -99,7 +102,8 @@ impl NewRoot {
         .step(Part::Mount, "show /run/holm")?;
         self.show(&plan.objects, Path::new("run/holm/objects"), sealed)
             .step(Part::Mount, "show the shared git objects")?;
-        self.show(&plan.keeper.program, Path::new("run/holm/bin/holm"), sealed)
+        let (programs, place) = plan.programs.shown();
+        self.show(programs, place, sealed)
             .step(Part::Mount, "show holm itself")
     }
 
@@ -195,12 +199,14 @@ impl NewRoot {
         .step(Part::Mount, "make the root read-only")
     }
 
-    /// Leaves the host's tree for good.
-    pub fn enter(self) -> Result<(), LaunchFailure> {
+    /// Makes this the root of the namespace and begins to leave the host's tree for good.
+    pub fn enter(self) -> Result<Leaving, LaunchFailure> {
         rustix::process::fchdir(&self.directory).step(Part::Mount, "go to the new root")?;
         rustix::process::pivot_root(".", ".").step(Part::Mount, "enter the new root")?;
-        unmount(".", UnmountFlags::DETACH).step(Part::Mount, "leave the host's root")?;
-        rustix::process::chdir("/").step(Part::Mount, "go to /")
+        let thread = std::thread::Builder::new().stack_size(64 * 1024);
+        // The working directory is the host's root now, until it is left.
+        let leaving = thread.spawn(|| unmount(".", UnmountFlags::DETACH));
+        Ok(Leaving(leaving.step(Part::Mount, "leave the host's root")?))
     }
 
     /// Shows a file or a directory of the host, with everything mounted below it.
@@ -222,22 +228,26 @@ impl NewRoot {
 
     /// A directory of the new root, created with its parents if missing.
     pub fn directory(&self, inside: &Path) -> io::Result<OwnedFd> {
-        let mut here = rustix::io::dup(&self.directory)?;
-        for component in inside.components() {
-            let name = match component {
-                Component::RootDir => continue,
-                Component::Normal(name) => name,
-                _ => return Err(io::Error::other("the path is not plain")),
-            };
-            match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                // A read-only directory of the host may already contain it.
-                Err(Errno::ROFS | Errno::ACCESS) => {}
-                Err(error) => return Err(error.into()),
-            }
-            here = openat(&here, name, DIRECTORY, Mode::empty())?;
+        let names = inside.components().filter(|it| *it != Component::RootDir);
+        let is_plain = |name: &Component<'_>| matches!(name, Component::Normal(_));
+        if !names.clone().all(|name| is_plain(&name)) {
+            return Err(io::Error::other("the path is not plain"));
         }
-        Ok(here)
+        self.walk(&names.collect::<PathBuf>())
+    }
+
+    /// `relative` has plain names only. It is followed across mounts, never through a link.
+    fn walk(&self, relative: &Path) -> io::Result<OwnedFd> {
+        let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
+            return Ok(rustix::io::dup(&self.directory)?);
+        };
+        if parent.as_os_str().is_empty() {
+            return open_or_make(self.directory.as_fd(), name);
+        }
+        match openat2(&self.directory, relative, DIRECTORY, Mode::empty(), PLAIN) {
+            Ok(found) => Ok(found),
+            Err(_) => open_or_make(self.walk(parent)?.as_fd(), name),
+        }
     }
 
     /// A file of the new root, created empty if missing.
@@ -265,6 +275,31 @@ impl NewRoot {
             &self.directory,
             inside.as_ref(),
         )?)
+    }
+}
+
+/// Opens a directory, which is created if missing.
+fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    match mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        // A read-only directory of the host may already contain it.
+        Err(Errno::ROFS | Errno::ACCESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// The host's root is being unmounted: the kernel waits until no processor uses it, while this process seals itself.
+/// Nothing is executed before that is [finished](Self::finish).
+pub struct Leaving(JoinHandle<rustix::io::Result<()>>);
+
+// === impl Leaving ===
+
+impl Leaving {
+    pub fn finish(self) -> Result<(), LaunchFailure> {
+        let left = self.0.join().unwrap_or(Err(Errno::FAULT));
+        left.step(Part::Mount, "leave the host's root")?;
+        rustix::process::chdir("/").step(Part::Mount, "go to /")
     }
 }
 
@@ -338,6 +373,22 @@ pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     Ok(open_tree(CWD, host, flags)?)
+}
+
+/// Mounts a file on a new one of this name.
+pub fn attach_new(mount: &OwnedFd, directory: &OwnedFd, name: &str) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(0o644);
+    mknodat(directory, name, FileType::RegularFile, mode, 0)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(move_mount(mount, "", directory, name, flags)?)
+}
+
+/// A detached copy of a mount that is attached, with its attributes.
+pub fn copy_mount(mount: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    Ok(open_tree(mount, "", flags)?)
 }
 
 /// Mounts exactly on the opened `place`.

@@ -13,8 +13,8 @@ use crate::open_files;
 use holm_core::share;
 use holm_keeper::wire::Defence;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
 /// The kernel's limits per user namespace.
 pub const COUNTED: &str = "/proc/sys/user";
@@ -80,7 +80,13 @@ fn most_of(name: &str) -> Option<u64> {
 }
 
 fn number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    let mut text = [0; 32];
+    let length = File::open(path).ok()?.read(&mut text).ok()?;
+    std::str::from_utf8(&text[..length])
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 // === impl Together ===

@@ -5,6 +5,7 @@
 
 pub mod diagnosis;
 pub mod packet;
+mod ranges;
 pub mod route;
 pub mod tables;
 

@@ -39,19 +39,14 @@ pub fn listen(socket: impl AsFd) -> io::Result<()> {
     let header = [0, 0, group[0], group[1]];
     let mut mode = LENGTH.to_be_bytes().to_vec();
     mode.extend([COPY_PACKET, 0]);
-    let settings = [
-        Attributes::default().bytes(CONFIGURE_COMMAND, &[COMMAND_BIND]),
-        Attributes::default()
-            .bytes(CONFIGURE_MODE, &mode)
-            // Reported one by one, without waiting for a full buffer.
-            .number(CONFIGURE_THRESHOLD, 1),
-    ];
-    for attributes in settings {
-        let mut batch = Batch::default();
-        batch.push(MESSAGE_CONFIGURE, 0, &header, attributes);
-        batch.send_acknowledged(&socket)?;
-    }
-    Ok(())
+    let settings = Attributes::default()
+        .bytes(CONFIGURE_COMMAND, &[COMMAND_BIND])
+        .bytes(CONFIGURE_MODE, &mode)
+        // Reported one by one, without waiting for a full buffer.
+        .number(CONFIGURE_THRESHOLD, 1);
+    let mut batch = Batch::default();
+    batch.push(MESSAGE_CONFIGURE, 0, &header, settings);
+    batch.send_acknowledged(&socket)
 }
 
 /// The refusals of one datagram.

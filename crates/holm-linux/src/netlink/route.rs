@@ -54,8 +54,6 @@ pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
             .bytes(libc::IFA_LOCAL, &octets(address))
             .bytes(libc::IFA_ADDRESS, &octets(address)),
     );
-    batch.send_acknowledged(&socket)?;
-    let mut batch = Batch::default();
     let table = libc::RT_TABLE_MAIN;
     let header = [
         family(address),

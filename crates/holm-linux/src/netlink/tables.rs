@@ -3,10 +3,11 @@
 //! Three fixed chains: `translate` redirects every TCP connection to the gateway and every DNS
 //! question to the resolver; `out` sees the destination before that, accepts what `policy` accepts
 //! and sends the rest to `refuse`, which logs and rejects it at once. Only `policy` and the sets of
-//! granted addresses change, and only in one transaction, so there is no state between an old
+//! granted and closed addresses change, and only in one transaction, so there is no state between an old
 //! policy and a new one. The bytes follow `linux/netfilter/nf_tables.h`.
 
 use super::packet::{GROUP, LENGTH, TCP};
+use super::ranges::merged;
 use super::{APPEND, Attributes, Batch, CREATE};
 use holm_core::config::EgressMode;
 use holm_core::egress::{CLOSED, Policy, Range};
@@ -50,33 +51,59 @@ pub struct Places {
     pub resolver: [SocketAddr; 2],
 }
 
-/// One set of granted addresses.
+/// One set of addresses.
 struct Set {
     name: &'static str,
     id: u32,
     key: u32,
+    flags: u32,
 }
 
+/// The set has ranges: each begins at an element and ends before the next one, which is marked.
+const RANGES: u32 = 4;
+const END_OF_RANGE: u32 = 1;
+
+/// Granted addresses, also with a port.
 const SETS: [Set; 4] = [
     Set {
         name: "granted4",
         id: 1,
         key: 4,
+        flags: 0,
     },
     Set {
         name: "granted6",
         id: 2,
         key: 16,
+        flags: 0,
     },
     Set {
         name: "pairs4",
         id: 3,
         key: 8,
+        flags: 0,
     },
     Set {
         name: "pairs6",
         id: 4,
         key: 20,
+        flags: 0,
+    },
+];
+
+/// Ranges that an open policy refuses.
+const CLOSED_SETS: [Set; 2] = [
+    Set {
+        name: "closed4",
+        id: 5,
+        key: 4,
+        flags: RANGES,
+    },
+    Set {
+        name: "closed6",
+        id: 6,
+        key: 16,
+        flags: RANGES,
     },
 ];
 
@@ -89,11 +116,11 @@ struct Transaction {
 pub fn make(socket: impl AsFd, places: &Places, policy: &Policy) -> io::Result<()> {
     let mut change = Transaction::new();
     change.push(NEW_TABLE, CREATE, Attributes::default().text(1, TABLE));
-    for set in &SETS {
+    for set in SETS.iter().chain(&CLOSED_SETS) {
         let attributes = Attributes::default()
             .text(1, TABLE)
             .text(2, set.name)
-            .number(3, 0)
+            .number(3, set.flags)
             .number(4, 0)
             .number(5, set.key)
             .number(10, set.id);
@@ -124,7 +151,7 @@ pub fn replace(socket: impl AsFd, policy: &Policy, grants: &[Grant]) -> io::Resu
     let mut change = Transaction::new();
     let chain = Attributes::default().text(1, TABLE).text(2, RULES);
     change.push(DELETE_RULE, 0, chain);
-    for set in &SETS {
+    for set in SETS.iter().chain(&CLOSED_SETS) {
         let all = Attributes::default().text(1, TABLE).text(2, set.name);
         change.push(DELETE_ELEMENT, 0, all);
     }
@@ -209,6 +236,30 @@ impl Transaction {
         }
     }
 
+    /// Fills a set with the ranges of its family.
+    fn close(&mut self, set: &Set, ranges: &[Range]) {
+        let length = set.key as usize;
+        let mut elements = Attributes::default();
+        let mut add = |address: u128, flags: u32| {
+            let octets = &address.to_be_bytes()[16 - length..];
+            let key = Attributes::default().bytes(1, octets);
+            let element = Attributes::default().nested(1, key).number(3, flags);
+            elements = std::mem::take(&mut elements).nested(1, element);
+        };
+        for (first, after) in merged(ranges, length) {
+            add(first, 0);
+            // A range up to the last address has no end.
+            if let Some(after) = after {
+                add(after, END_OF_RANGE);
+            }
+        }
+        let list = Attributes::default()
+            .text(1, TABLE)
+            .text(2, set.name)
+            .nested(3, elements);
+        self.push(NEW_ELEMENT, CREATE, list);
+    }
+
     fn fixed_rules(&mut self) {
         let known = Rule::default().established().verdict(ACCEPT, None);
         self.rule(OUT, known);
@@ -252,7 +303,7 @@ impl Transaction {
             return;
         }
         for set in &SETS {
-            let granted = Rule::default().granted(set);
+            let granted = Rule::default().in_set(set);
             self.rule(RULES, granted.verdict(ACCEPT, None));
         }
         for (range, port) in policy.opened() {
@@ -267,11 +318,12 @@ impl Transaction {
         }
         let machine = policy.machine().iter().copied().map(Range::exactly);
         let closed = CLOSED.iter().map(|(range, _)| *range).chain(machine);
-        for range in closed {
-            for range in [Some(range), range.through_nat64()].into_iter().flatten() {
-                let rule = Rule::default().to(range);
-                self.rule(RULES, rule.verdict(GOTO, Some(REFUSE)));
-            }
+        let closed = closed.flat_map(|range| [Some(range), range.through_nat64()]);
+        let closed: Vec<Range> = closed.flatten().collect();
+        for set in &CLOSED_SETS {
+            self.close(set, &closed);
+            let rule = Rule::default().in_set(set);
+            self.rule(RULES, rule.verdict(GOTO, Some(REFUSE)));
         }
         self.rule(RULES, Rule::default().verdict(ACCEPT, None));
     }
@@ -423,7 +475,7 @@ impl Rule {
     }
 
     /// The destination is in a set.
-    fn granted(self, set: &Set) -> Self {
+    fn in_set(self, set: &Set) -> Self {
         let (family, offset, length) = match set.key {
             4 | 8 => (FAMILY_V4, 16, 4),
             _ => (FAMILY_V6, 24, 16),

@@ -5,18 +5,18 @@ mod explain;
 mod trial;
 
 use crate::cgroup::{self, Place};
+use crate::programs::Programs;
 use explain::{control_groups, fix_for, host_limits};
 use holm_core::fitness::{Check, Status};
 use holm_keeper::plan::Part;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What workspaces are started with. A shell and the daemon may differ: systemd or root may have
 /// delegated groups to the daemon only.
 #[derive(Clone, Debug)]
 pub struct Means {
-    /// holm itself.
-    pub program: PathBuf,
+    pub programs: Programs,
     /// Where control groups may be created, or why nowhere.
     pub groups: Result<Place, String>,
 }
@@ -53,7 +53,7 @@ impl Means {
     /// What a daemon started by this process would have.
     pub fn own() -> io::Result<Self> {
         Ok(Self {
-            program: std::env::current_exe()?,
+            programs: Programs::own()?,
             groups: cgroup::find(),
         })
     }

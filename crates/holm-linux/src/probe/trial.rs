@@ -10,7 +10,6 @@ use holm_core::isolation::Isolation;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::directories::{descriptor_path, open_directory};
 use holm_keeper::files::remove::remove_tree;
-use holm_keeper::guest::PROGRAM;
 use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan, Stepped};
 use holm_keeper::wire::{Answer, Op, Request, VERSION, control_frame, read_control};
 use std::fs;
@@ -72,10 +71,11 @@ fn launch(
             audit: dirs.dir.clone(),
             dir: dirs.dir.clone(),
             socket: dirs.socket.clone(),
-            program: means.program.clone(),
-            helper: PROGRAM.into(),
+            program: means.programs.holm.clone(),
+            helper: means.programs.roles_inside(),
             ..Plan::default()
         },
+        programs: means.programs.clone(),
         home: "/trial/home".into(),
         layers: vec![base.clone()],
         home_layers: Vec::new(),
@@ -90,8 +90,7 @@ fn launch(
         siblings: None,
     };
     let step = "run a trial workspace";
-    let log = fs::File::create(dirs.keeper_log()).step(Part::Other, step)?;
-    let mut child = keeper::command(&means.program, log)
+    let mut child = keeper::command(means.programs.roles())
         .spawn()
         .step(Part::Other, step)?;
     let talk = || -> io::Result<LaunchAnswer> {
@@ -109,7 +108,7 @@ fn launch(
     let answer = talk().step(Part::Other, step)?;
     let result = match answer {
         LaunchAnswer::Failed(failure) => Err(failure),
-        LaunchAnswer::Ready => look_and_stop(dirs).step(Part::Other, step),
+        LaunchAnswer::Ready(_) => look_and_stop(dirs).step(Part::Other, step),
     };
     // It ends by itself; waiting prevents a zombie.
     let _ = child.wait();

@@ -12,6 +12,7 @@ pub mod command;
 pub mod enter;
 pub mod lock;
 pub mod lookup;
+pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod notify;

@@ -31,6 +31,8 @@ struct Target<'a> {
     port: u16,
     /// The site name below `localhost` in the request.
     site: String,
+    /// The `Host` that the server is shown, if not that of the request.
+    shown: Option<&'a str>,
 }
 
 // === impl Shared ===
@@ -77,6 +79,7 @@ impl<I: Inside> Shared<I> {
             workspace,
             port,
             site,
+            shown: preview::shown_host(workspace, port),
         };
         self.reach(&target, request, &host, arrival).await
     }
@@ -136,6 +139,9 @@ impl<I: Inside> Shared<I> {
             let wanted = request::upgrade(&head.headers);
             let is_http2 = head.version == Version::HTTP_2;
             arrival.prepare(&mut head, host, hops);
+            if let Some(shown) = target.shown {
+                request::show_host(&mut head.headers, host, shown);
+            }
             match wanted {
                 Some(protocol) if !is_http2 => {
                     self.upgrade(target, head, body, protocol, permit).await
@@ -148,6 +154,9 @@ impl<I: Inside> Shared<I> {
         *answer.version_mut() = Version::HTTP_11;
         if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
             response::clean(answer.headers_mut(), &target.site);
+            if let Some(shown) = target.shown {
+                response::lead_back(answer.headers_mut(), host, shown);
+            }
         }
         Ok(answer)
     }

@@ -1,6 +1,7 @@
 //! Finds the workspace and port for a preview name. Pure.
 
 use crate::table::{LiveWorkspace, Port, Source};
+use holm_core::address::HTTP;
 
 /// The target of a preview name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +45,19 @@ pub fn find<'a>(
     }
 }
 
-/// The declared port `web`, else the first declared port, else the only one that listens.
+/// The declared port `web`, else the first declared port that speaks HTTP, else the first declared port, else the only one that listens.
 pub fn default_port(ports: &[Port]) -> Option<u16> {
     let declared = |port: &&Port| port.source == Source::Declared;
     let web = ports
         .iter()
         .filter(declared)
         .find(|port| port.name == "web");
-    if let Some(port) = web.or_else(|| ports.iter().find(declared)) {
+    let http = || {
+        let mut declared = ports.iter().filter(declared);
+        declared.find(|port| port.scheme == HTTP)
+    };
+    let first = || ports.iter().find(declared);
+    if let Some(port) = web.or_else(http).or_else(first) {
         return Some(port.port);
     }
     let mut listening = ports.iter().filter(|port| port.is_listening);
@@ -59,6 +65,13 @@ pub fn default_port(ports: &[Port]) -> Option<u16> {
         (Some(only), None) => Some(only.port),
         _ => None,
     }
+}
+
+/// The `Host` that the server on this port is shown, if not that of the request.
+pub fn shown_host(workspace: &LiveWorkspace, port: u16) -> Option<&str> {
+    let ports = workspace.ports.iter();
+    let mut hosts = ports.filter(|known| known.port == port);
+    hosts.find_map(|known| known.host.as_deref())
 }
 
 /// Parses a port number in canonical spelling only (no sign, no leading zero).
@@ -78,6 +91,8 @@ mod tests {
             port,
             host_port: None,
             source,
+            scheme: "http".to_owned(),
+            host: None,
             is_listening: source == Source::Discovered,
             is_canonical: false,
         }

@@ -1,7 +1,7 @@
 //! Rewrites a request for the workspace: removes hop-by-hop headers, removes forwarding headers
 //! that the client must not set, and adds holm's own.
 //!
-//! `Host` and `Origin` stay as the browser sent them.
+//! `Host` and `Origin` stay as the browser sent them, unless the port has a `host` of its own ([`show_host`]).
 
 use super::names::{HOPS, LONGEST_WAY, OURS};
 use crate::sever::Sever;
@@ -101,6 +101,32 @@ impl Arrival {
         if takes_trailers {
             headers.insert(header::TE, HeaderValue::from_static("trailers"));
         }
+    }
+}
+
+/// Shows the server another `Host` than the preview's. `Origin` and `Referer` of the preview's own pages
+/// change with it: servers compare them with `Host` to recognise requests of other sites.
+pub fn show_host(headers: &mut HeaderMap, host: &HeaderValue, shown: &str) {
+    let (Ok(named), Ok(value)) = (host.to_str(), HeaderValue::from_str(shown)) else {
+        return;
+    };
+    headers.insert(header::HOST, value);
+    for name in [header::ORIGIN, header::REFERER] {
+        replace_authority(headers, &name, named, shown);
+    }
+}
+
+/// Replaces the authority of a header's URL, if it is `from`.
+pub fn replace_authority(headers: &mut HeaderMap, name: &HeaderName, from: &str, to: &str) {
+    let text = headers.get(name).and_then(|value| value.to_str().ok());
+    let rest = text.and_then(|text| text.strip_prefix("http://")?.strip_prefix(from));
+    let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+    else {
+        return;
+    };
+    // Both parts come from valid header values.
+    if let Ok(value) = HeaderValue::from_str(&format!("http://{to}{rest}")) {
+        headers.insert(name, value);
     }
 }
 
@@ -247,6 +273,31 @@ mod tests {
             assert!(all.iter().any(|line| line == expect), "{expect}: {all:?}");
         }
         assert_eq!(all.len(), 9, "{all:?}");
+    }
+
+    #[test]
+    fn a_server_that_checks_its_host_sees_its_own() {
+        let host = HeaderValue::from_static("web.a.localhost:7070");
+        let shown = |origin: &str, referer: &str| {
+            let mut headers = prepared(&[("Origin", origin), ("Referer", referer)]);
+            show_host(&mut headers, &host, "localhost:8000");
+            ["host", "origin", "referer", "x-forwarded-host"]
+                .map(|name| headers[name].to_str().unwrap().to_owned())
+        };
+        let own = "http://web.a.localhost:7070";
+        assert_eq!(
+            shown(own, &format!("{own}/login?next=/")),
+            [
+                "localhost:8000",
+                "http://localhost:8000",
+                "http://localhost:8000/login?next=/",
+                "web.a.localhost:7070"
+            ]
+        );
+        // Other pages stay what they are, so that the server can refuse them.
+        for other in ["http://evil.test", "http://web.a.localhost:70701", "null"] {
+            assert_eq!(shown(other, other)[1..3], [other, other]);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rewrites a response for the browser: removes headers that would affect other sites than the
 //! workspace's own.
 
-use super::request::remove_one_hop;
+use super::request::{remove_one_hop, replace_authority};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Headers with which a workspace could affect other servers on this machine: force TLS, advertise
@@ -29,6 +29,13 @@ pub fn clean(headers: &mut HeaderMap, site: &str) {
     // workspace may opt out by sending its own.
     if !headers.contains_key(RESOURCE_POLICY) {
         headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-site"));
+    }
+}
+
+/// A redirect to the `Host` that the server was shown leads to the preview instead.
+pub fn lead_back(headers: &mut HeaderMap, host: &HeaderValue, shown: &str) {
+    if let Ok(host) = host.to_str() {
+        replace_authority(headers, &header::LOCATION, shown, host);
     }
 }
 
@@ -131,6 +138,23 @@ mod tests {
         check("a=1; Domain=fix-login.localhost; Domain=localhost", "a=1");
         check("a=1; Domain=example.org", "a=1");
         check("a=1; Domain=127.0.0.1", "a=1");
+    }
+
+    #[test]
+    fn redirects_lead_back_to_the_preview() {
+        let check = |location: &'static str, expect: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::LOCATION, HeaderValue::from_static(location));
+            let host = HeaderValue::from_static("web.a.localhost:7070");
+            lead_back(&mut headers, &host, "localhost:8000");
+            assert_eq!(headers["location"], expect);
+        };
+        check("http://localhost:8000/x", "http://web.a.localhost:7070/x");
+        check("http://localhost:8000", "http://web.a.localhost:7070");
+        check("/x", "/x");
+        check("http://localhost:80001/x", "http://localhost:80001/x");
+        check("https://localhost:8000/x", "https://localhost:8000/x");
+        check("http://example.org/", "http://example.org/");
     }
 
     #[test]

@@ -15,7 +15,9 @@ mod resolver;
 
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
-pub use placeholders::{InvalidLeaf, Placeholder, Placeholders, certificates};
+pub use placeholders::{
+    InvalidLeaf, NewTokens, Paths, Place, Placeholder, Placeholders, Renewing, certificates,
+};
 
 use connection::Open;
 use holm_core::egress::{Policy, Ports, Reason, parse_query};
@@ -52,6 +54,14 @@ pub trait Surroundings: Send + Sync + 'static {
 
     /// Records that secrets are about to be used at a host. Blocks until the entry is on disk.
     fn used(&self, secrets: &BTreeSet<String>, host: &str) -> io::Result<()>;
+
+    /// Asks the daemon for the lock of an agent's sign-in, and whether the user's copy is newer
+    /// than this refresh token.    /// Blocks for seconds.
+    fn begin_renewal(&self, agent: &str, have: &holm_secrets::Value) -> io::Result<Renewing>;
+
+    /// Has the daemon store new values; returns the tokens for the program inside. Blocks for
+    /// seconds.
+    fn end_renewal(&self, renewing: Renewing, tokens: &NewTokens) -> io::Result<NewTokens>;
 
     /// The CA certificates that this machine trusts (DER). Blocks while files are read.
     fn trusted(&self) -> Vec<Vec<u8>>;

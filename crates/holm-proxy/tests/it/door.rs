@@ -123,6 +123,8 @@ pub fn workspace(label: &str, port: u16) -> LiveWorkspace {
             port,
             host_port: None,
             source: Source::Declared,
+            scheme: "http".to_owned(),
+            host: None,
             is_listening: true,
             is_canonical: false,
         }],

@@ -15,6 +15,7 @@ pub use serve::routes;
 
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;
+use holm_core::address::HTTP;
 use holm_core::route::PortAddress;
 use holm_core::spec::Probe;
 use holm_core::{Code, Fault, WorkspaceId, service};
@@ -24,7 +25,7 @@ use holm_proxy::{Inside, LiveWorkspace, Port, Stream, Table, Tallies, Traffic, V
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use task::{Command, RouteTask};
@@ -41,15 +42,31 @@ pub struct Routes {
     traffic: Traffic,
     engine: Engine,
     commands: mpsc::UnboundedSender<Command>,
+    unhandled: Unhandled,
     front_door: FrontDoor,
     notes: Notes,
+    deaths: mpsc::UnboundedSender<Death>,
+}
+
+/// A workspace whose processes ended although it should run.
+pub struct Death {
+    pub id: WorkspaceId,
+    /// Nothing of it was wrong: the machine was rebooted.
+    pub by_reboot: bool,
 }
 
 /// Notes about the ports of each workspace. Clones share them.
 type Notes = Arc<Mutex<HashMap<WorkspaceId, Vec<String>>>>;
 
+/// How many messages to the task are not in the table yet. Clones share the number.
+#[derive(Clone, Default)]
+struct Unhandled(Arc<AtomicUsize>);
+
 /// Messages from before the task starts.
 pub struct PendingCommands(mpsc::UnboundedReceiver<Command>);
+
+/// Where deaths are reported.
+pub type Deaths = mpsc::UnboundedReceiver<Death>;
 
 /// Connects into workspaces. Using it counts as use of the workspace.
 #[derive(Clone)]
@@ -67,12 +84,13 @@ pub struct FrontDoor(Arc<AtomicU16>);
 
 impl Routes {
     /// Subscribes to the engine.
-    pub fn new(engine: &Engine) -> (Self, PendingCommands) {
+    pub fn new(engine: &Engine) -> (Self, PendingCommands, Deaths) {
         let (commands, pending) = mpsc::unbounded_channel();
-        let notices = commands.clone();
+        let (deaths, died) = mpsc::unbounded_channel();
+        let unhandled = Unhandled::default();
+        let (notices, counted) = (commands.clone(), unhandled.clone());
         engine.subscribe(move |id, notice: Notice| {
-            // The receiver is gone only when the daemon ends.
-            let _ = notices.send(Command::Notice(id.clone(), notice));
+            counted.send(&notices, Command::Notice(id.clone(), notice));
         });
         let files = getrlimit(Resource::Nofile).current;
         let traffic = Traffic::for_files(files.unwrap_or(u64::MAX));
@@ -85,11 +103,13 @@ impl Routes {
             },
             traffic,
             engine: engine.clone(),
+            deaths,
             commands,
+            unhandled,
             front_door: FrontDoor::default(),
             notes: Notes::default(),
         };
-        (routes, PendingCommands(pending))
+        (routes, PendingCommands(pending), died)
     }
 
     /// Starts to follow all workspaces. Claimed ports are bound when this returns.
@@ -115,9 +135,12 @@ impl Routes {
 
     /// Returns when everything that happened before is in the table.
     pub async fn settle(&self) {
+        if self.unhandled.is_zero() {
+            return;
+        }
         let (done, settled) = oneshot::channel();
+        self.unhandled.send(&self.commands, Command::Settle(done));
         // Without the task there is nothing to wait for.
-        let _ = self.commands.send(Command::Settle(done));
         let _ = settled.await;
     }
 
@@ -146,15 +169,26 @@ impl Routes {
     }
 
     async fn request<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, Fault> {
-        let _ = self.commands.send(command);
+        self.unhandled.send(&self.commands, command);
         answer.await.map_err(|_| {
             let message = "the daemon is about to end";
             Fault::new(Code::Internal, message, "try again in a moment")
         })
     }
 
-    /// The ports of a workspace in API types.
-    pub fn ports(&self, id: &WorkspaceId) -> Vec<WirePort> {
+    /// The ports of all workspaces in API types, once everything that happened before is known.
+    pub async fn ports(&self) -> HashMap<WorkspaceId, Vec<WirePort>> {
+        self.settle().await;
+        let workspaces = self.table.snapshot();
+        let ports = workspaces.iter();
+        ports
+            .map(|workspace| (workspace.id.clone(), self.api_ports(workspace)))
+            .collect()
+    }
+
+    /// As [`ports`](Self::ports), of one workspace.
+    pub async fn ports_of(&self, id: &WorkspaceId) -> Vec<WirePort> {
+        self.settle().await;
         let workspaces = self.table.snapshot();
         let workspace = workspaces.iter().find(|workspace| workspace.id == *id);
         workspace.map_or_else(Vec::new, |workspace| self.api_ports(workspace))
@@ -170,7 +204,7 @@ impl Routes {
         }
         let id = &view.record.id;
         let look = async {
-            let keeper = self.engine.keeper(id).await.ok()?;
+            let keeper = self.engine.reader(id).await.ok()?;
             keeper.watch_ports().await.ok()?.recv().await
         };
         let found = tokio::time::timeout(LONGEST_LOOK, look).await;
@@ -223,6 +257,26 @@ fn ready_ports(view: &View) -> Vec<u16> {
     ports.collect()
 }
 
+// === impl Unhandled ===
+
+impl Unhandled {
+    /// Counts the message before the task can handle it.
+    fn send(&self, commands: &mpsc::UnboundedSender<Command>, command: Command) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        // The receiver is gone only when the daemon ends.
+        let _ = commands.send(command);
+    }
+
+    /// The table has what the message changed.
+    fn note_handled(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn is_zero(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
+    }
+}
+
 // === impl FrontDoor ===
 
 impl FrontDoor {
@@ -235,10 +289,14 @@ impl FrontDoor {
         Some(self.0.load(Ordering::Relaxed)).filter(|port| *port != 0)
     }
 
-    /// The preview URL of a port.
-    pub fn url(&self, site: &str, name: &str) -> Option<String> {
-        let port = self.port()?;
-        Some(format!("http://{name}.{site}.localhost:{port}"))
+    /// The address of a port: its preview, or its host port if it does not speak HTTP.
+    fn url(&self, site: &str, port: &Port) -> Option<String> {
+        let Port { name, scheme, .. } = port;
+        if scheme != HTTP {
+            return Some(format!("{scheme}://127.0.0.1:{}", port.host_port?));
+        }
+        let door = self.port()?;
+        Some(format!("http://{name}.{site}.localhost:{door}"))
     }
 
     /// The addresses of a workspace's ports, for its keeper.
@@ -247,7 +305,7 @@ impl FrontDoor {
             name: port.name.clone(),
             port: port.port,
             host_port: port.host_port,
-            url: self.url(&workspace.site, &port.name),
+            url: self.url(&workspace.site, port),
             canonical: port.is_canonical,
             source: port.source.as_str().to_owned(),
         });
@@ -259,7 +317,7 @@ impl FrontDoor {
             name: port.name.clone(),
             port: port.port,
             host_port: port.host_port,
-            url: self.url(&workspace.site, &port.name),
+            url: self.url(&workspace.site, port),
             canonical: port.is_canonical,
             source: port.source.as_str().to_owned(),
             listening: port.is_listening,
@@ -289,7 +347,7 @@ impl Outside for Inward {
 
 impl Inside for Inward {
     async fn dial(&self, workspace: &WorkspaceId, port: u16) -> io::Result<Visit> {
-        let keeper = self.engine.keeper(workspace).await;
+        let keeper = self.engine.reader(workspace).await;
         let stream = keeper.map_err(io::Error::other)?.dial(port).await?;
         self.traffic.note(workspace);
         Ok(self.tallies.count(stream, workspace, port))

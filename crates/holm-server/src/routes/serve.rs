@@ -8,6 +8,7 @@ use axum::extract::State;
 use holm_api::port::{Checkout, CheckoutList, PortList, WorkspacePort};
 use holm_api::workspace::Port;
 use holm_proxy::LiveWorkspace;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 operations! {
@@ -24,6 +25,8 @@ operations! {
 }
 
 async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
+    let views = app.engine.list().await?.into_iter();
+    let views: HashMap<_, _> = views.map(|view| (view.record.id.clone(), view)).collect();
     app.routes.settle().await;
     let workspaces = app.routes.table().snapshot();
     let mut all = Vec::new();
@@ -32,11 +35,9 @@ async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer<PortList> {
         .filter(|workspace| caller.sees(&workspace.id))
     {
         let mut shown = app.routes.api_ports(workspace);
-        if shown.iter().any(|port| !port.listening) {
-            // A workspace that was just removed keeps its last state.
-            if let Ok(view) = app.engine.show(&workspace.id).await {
-                shown = app.routes.seen_anew(&view, shown).await;
-            }
+        // A workspace that was just removed keeps its last state.
+        if let Some(view) = views.get(&workspace.id) {
+            shown = app.routes.seen_anew(view, shown).await;
         }
         all.extend(ports(workspace, shown));
     }

@@ -3,9 +3,9 @@
 
 use super::canonical::{Canonicals, CheckedOut};
 use super::workspace::{Hosted, Watch, WorkspaceRoutes, live_workspaces};
-use super::{FrontDoor, Inward, Notes, Routes, hosting};
+use super::{Death, FrontDoor, Inward, Notes, Routes, Unhandled, hosting};
 use crate::events::Events;
-use holm_core::plan::State;
+use holm_core::plan::{Desired, State};
 use holm_core::route::PortAddress;
 use holm_core::state::Birth;
 use holm_core::{Fault, WorkspaceId};
@@ -14,9 +14,9 @@ use holm_engine::{Engine, Notice};
 use holm_proxy::{Table, Traffic};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Messages to the task.
 pub enum Command {
@@ -51,19 +51,29 @@ pub struct RouteTask {
     pub(super) events: Events,
     pub(super) front_door: FrontDoor,
     notes: Notes,
+    deaths: mpsc::UnboundedSender<Death>,
     table: Table,
     commands: mpsc::WeakUnboundedSender<Command>,
+    unhandled: Unhandled,
     pub(super) followed: HashMap<WorkspaceId, WorkspaceRoutes>,
     /// Every claimed host port, also of workspaces in the trash.
     pub(super) claims: HashMap<u16, Claim>,
     pub(super) canonical: Canonicals,
     generation: u64,
+    /// Keepers that are asked for a first report at the same time.
+    turns: Arc<Semaphore>,
 }
+
+/// When a daemon starts, every keeper is asked; each answer takes a keeper some milliseconds of processor time.
+const AT_ONCE: usize = 64;
 
 /// The pause before a failed watch of a running workspace is restarted. Doubled each time without a
 /// message: the keeper may be of an older version.
 const PAUSE: Duration = Duration::from_secs(1);
 const MOST_FAILURES: u32 = 7;
+
+/// The reason of a workspace that did not survive a reboot.
+const REBOOT: &str = "reboot";
 
 /// How often a port that another program holds is tried again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -79,12 +89,15 @@ impl RouteTask {
             events,
             front_door: routes.front_door.clone(),
             notes: routes.notes.clone(),
+            deaths: routes.deaths.clone(),
             table: routes.table.clone(),
             commands: routes.commands.downgrade(),
+            unhandled: routes.unhandled.clone(),
             followed: HashMap::new(),
             claims: HashMap::new(),
             canonical: Canonicals::default(),
             generation: 0,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
@@ -95,18 +108,18 @@ impl RouteTask {
             .into_iter()
             .map(|claim| (claim.host_port, claim))
             .collect();
-        for view in self.engine.list().await? {
-            if view.record.birth != Birth::Acknowledged {
+        for (record, project) in self.engine.names().await? {
+            if record.birth != Birth::Acknowledged {
                 continue;
             }
-            let id = view.record.id.clone();
-            let mut kept = WorkspaceRoutes::new(view.record, view.project);
-            kept.is_running = view.state == State::Running;
+            let id = record.id.clone();
+            // Its watch tells whether that is so; the daemon does not wait for it.
+            let is_wanted = record.desired == Desired::Running;
+            let mut kept = WorkspaceRoutes::new(record, project);
+            kept.is_running = is_wanted;
             self.followed.insert(id.clone(), kept);
             self.host_claimed(&id).await;
-            if view.state == State::Running {
-                self.watch(&id, Duration::ZERO);
-            }
+            self.watch(&id, Duration::ZERO);
         }
         self.load_canonical().await?;
         self.publish();
@@ -122,16 +135,26 @@ impl RouteTask {
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(command) => self.handle(command).await,
+                    // Everything before it was published.
+                    Some(Command::Settle(done)) => {
+                        self.unhandled.note_handled();
+                        let _ = done.send(());
+                        continue;
+                    }
+                    Some(command) => {
+                        self.handle(command).await;
+                        self.publish();
+                        self.unhandled.note_handled();
+                    }
                     None => return,
                 },
                 _ = retry.tick() => {
                     if !self.retry_canonical().await {
                         continue;
                     }
+                    self.publish();
                 }
             }
-            self.publish();
             for update in self.port_updates() {
                 tokio::spawn(update);
             }
@@ -152,10 +175,7 @@ impl RouteTask {
                 state,
                 reason,
             } => self.handle_watch_end(&id, generation, state, reason).await,
-            Command::Settle(done) => {
-                self.publish();
-                let _ = done.send(());
-            }
+            Command::Settle(done) => drop(done.send(())),
             Command::CheckOut { id, names, answer } => {
                 let result = self.check_out(&id, names).await;
                 self.publish();
@@ -253,6 +273,7 @@ impl RouteTask {
             return;
         };
         kept.is_running = true;
+        kept.was_running = true;
         kept.sent_ports.clear();
         self.watch(id, Duration::ZERO);
         // Waits, so that the first command inside finds its URLs.
@@ -289,6 +310,7 @@ impl RouteTask {
             return;
         };
         kept.is_running = false;
+        kept.was_running = false;
         kept.watch = None;
         let closed = std::mem::take(&mut kept.listening);
         for port in closed {
@@ -351,6 +373,8 @@ impl RouteTask {
             return;
         }
         kept.failures = 0;
+        kept.is_running = true;
+        kept.was_running = true;
         let found: BTreeSet<u16> = ports.into_iter().collect();
         let before = std::mem::replace(&mut kept.listening, found.clone());
         for port in before.difference(&found) {
@@ -378,32 +402,49 @@ impl RouteTask {
         match state {
             State::Running => {
                 let failures = self.followed.get_mut(id).map_or(0, |kept| {
+                    kept.is_running = true;
                     kept.failures = (kept.failures + 1).min(MOST_FAILURES);
                     kept.failures
                 });
                 self.watch(id, PAUSE * 2u32.pow(failures.saturating_sub(1)));
             }
             State::Failed => {
+                let kept = self.followed.get(id);
+                let was_running = kept.is_some_and(|kept| kept.was_running);
                 self.stopped(id).await;
-                let detail = json!({ "reason": reason });
-                self.emit(id, "workspace.failed", detail).await;
+                if was_running {
+                    let detail = json!({ "reason": reason });
+                    self.emit(id, "workspace.failed", detail).await;
+                }
+                self.report_death(id, false);
+            }
+            State::Stopped if reason.as_deref() == Some(REBOOT) => {
+                self.stopped(id).await;
+                self.report_death(id, true);
             }
             State::Creating | State::Stopped | State::Removed => self.stopped(id).await,
         }
+    }
+
+    fn report_death(&self, id: &WorkspaceId, by_reboot: bool) {
+        let id = id.clone();
+        // The receiver is gone only when the daemon ends.
+        let _ = self.deaths.send(Death { id, by_reboot });
     }
 
     /// Watches listening ports inside; ignores an earlier watch from now on.
     fn watch(&mut self, id: &WorkspaceId, pause: Duration) {
         self.generation += 1;
         let generation = self.generation;
-        let watching = follow(
-            self.engine.clone(),
-            self.commands.clone(),
-            id.clone(),
+        let follower = Follower {
+            engine: self.engine.clone(),
+            commands: self.commands.clone(),
+            unhandled: self.unhandled.clone(),
+            turns: Arc::clone(&self.turns),
+            id: id.clone(),
             generation,
-            pause,
-        );
-        let task = tokio::spawn(watching).abort_handle();
+        };
+        let task = tokio::spawn(follower.follow(pause)).abort_handle();
         if let Some(kept) = self.followed.get_mut(id) {
             kept.watch = Some(Watch { generation, task });
         }
@@ -419,7 +460,10 @@ impl RouteTask {
             .and_then(|kept| kept.hosted.get(&port));
         let workspaces = self.table.snapshot();
         let site = workspaces.iter().find(|workspace| workspace.id == *id);
-        let url = site.and_then(|workspace| self.front_door.url(&workspace.site, &name));
+        let shown = self.followed.get(id).map(|kept| kept.port(port));
+        let url = site
+            .zip(shown)
+            .and_then(|(workspace, shown)| self.front_door.url(&workspace.site, &shown));
         json!({
             "port": port,
             "name": name,
@@ -457,46 +501,61 @@ impl RouteTask {
 }
 
 async fn send_ports(engine: Engine, id: WorkspaceId, ports: Vec<PortAddress>) {
-    let sent = async { engine.keeper(&id).await?.set_ports(ports).await };
+    let sent = async { engine.reader(&id).await?.set_ports(ports).await };
     if let Err(fault) = sent.await {
         // It may just have ended, or be of an older version.
         tracing::debug!(%id, %fault, "a workspace was not told its ports");
     }
 }
 
-/// Passes on a keeper's reports until it ends; then observes the workspace.
-async fn follow(
+/// Passes on what one keeper tells.
+struct Follower {
     engine: Engine,
     commands: mpsc::WeakUnboundedSender<Command>,
+    unhandled: Unhandled,
+    turns: Arc<Semaphore>,
     id: WorkspaceId,
     generation: u64,
-    pause: Duration,
-) {
-    tokio::time::sleep(pause).await;
-    let watched = async { engine.keeper(&id).await?.watch_ports().await };
-    if let Ok(mut listening) = watched.await {
-        while let Some(ports) = listening.recv().await {
-            let Some(commands) = commands.upgrade() else {
-                return;
-            };
-            let id = id.clone();
-            let _ = commands.send(Command::Listening {
-                id,
-                generation,
+}
+
+// === impl Follower ===
+
+impl Follower {
+    /// Runs until the keeper ends; then observes the workspace.
+    async fn follow(self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+        // The semaphore is never closed.
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok();
+        let turn = Mutex::new(turn);
+        let report = |ports| {
+            drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+            self.send(Command::Listening {
+                id: self.id.clone(),
+                generation: self.generation,
                 ports,
             });
+        };
+        if let Err(fault) = self.engine.watch(&self.id, report).await {
+            tracing::debug!(id = %self.id, %fault, "a workspace is not watched");
         }
-    }
-    let (state, reason) = match engine.show_in_turn(&id).await {
-        Ok(view) => (view.state, view.reason),
-        Err(_) => (State::Removed, None),
-    };
-    if let Some(commands) = commands.upgrade() {
-        let _ = commands.send(Command::Ended {
-            id,
-            generation,
+        // A workspace whose operation takes long must not hold up the others.
+        drop(turn);
+        let (state, reason) = match self.engine.show_in_turn(&self.id).await {
+            Ok(view) => (view.state, view.reason),
+            Err(_) => (State::Removed, None),
+        };
+        self.send(Command::Ended {
+            id: self.id.clone(),
+            generation: self.generation,
             state,
             reason,
         });
+    }
+
+    fn send(&self, command: Command) {
+        // The task is gone only when the daemon ends.
+        if let Some(commands) = self.commands.upgrade() {
+            self.unhandled.send(&commands, command);
+        }
     }
 }

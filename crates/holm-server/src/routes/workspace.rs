@@ -1,5 +1,6 @@
 //! A live workspace in the port task, and all of them as the table shows them.
 
+use holm_core::address::{default_host, scheme};
 use holm_core::route::PortAddress;
 use holm_core::route::sites;
 use holm_core::spec::DeclaredPort;
@@ -14,6 +15,8 @@ pub struct WorkspaceRoutes {
     pub project: ProjectName,
     /// As last known: it may have ended a moment ago.
     pub is_running: bool,
+    /// Whether this daemon has known it to run since its last start.
+    pub was_running: bool,
     pub listening: BTreeSet<u16>,
     /// By the port inside.
     pub hosted: HashMap<u16, Hosted>,
@@ -46,6 +49,7 @@ impl WorkspaceRoutes {
             record,
             project,
             is_running: false,
+            was_running: false,
             listening: BTreeSet::new(),
             hosted: HashMap::new(),
             watch: None,
@@ -74,26 +78,64 @@ impl WorkspaceRoutes {
             .map_or_else(|| port.to_string(), |name| (*name).to_owned())
     }
 
+    /// A port that is only listened on: its service or its number decides the scheme.
+    fn discovered(&self, port: u16) -> DeclaredPort {
+        let mut services = self.record.spec.services.iter();
+        let service = services.find(|service| service.port == Some(port));
+        let run = service.map(|service| service.run.as_str());
+        let name = service.map_or("", |service| service.name.as_str());
+        DeclaredPort {
+            name: port.to_string(),
+            port,
+            scheme: scheme(run, name, port).to_owned(),
+            host: run.and_then(|run| default_host(run, port)),
+        }
+    }
+
+    /// A port by its number, as if no canonical port led to it.
+    pub fn port(&self, port: u16) -> Port {
+        let name = self.name(port);
+        let mut declared = self.declared().iter();
+        match declared.find(|declared| declared.port == port && declared.name == name) {
+            Some(declared) => self.shown(declared.clone(), Source::Declared),
+            None => self.shown(self.discovered(port), Source::Discovered),
+        }
+    }
+
+    fn shown(&self, declared: DeclaredPort, source: Source) -> Port {
+        let hosted = self.hosted.get(&declared.port);
+        Port {
+            host_port: hosted.map(|hosted| hosted.host_port),
+            source,
+            is_listening: self.listening.contains(&declared.port),
+            is_canonical: false,
+            name: declared.name,
+            port: declared.port,
+            scheme: declared.scheme,
+            host: declared.host,
+        }
+    }
+
     /// Declared ones by name, then discovered ones by number.
     fn ports(&self, canonical: &HashMap<u16, WorkspaceId>) -> Vec<Port> {
-        let shown = |name: String, port: u16, source: Source| Port {
-            name,
-            port,
-            host_port: self.hosted.get(&port).map(|hosted| hosted.host_port),
-            source,
-            is_listening: self.listening.contains(&port),
-            is_canonical: canonical.get(&port) == Some(&self.record.id),
+        let is_held = |port: u16| canonical.get(&port) == Some(&self.record.id);
+        let shown = |declared: DeclaredPort, source: Source| {
+            let is_canonical = is_held(declared.port);
+            Port {
+                is_canonical,
+                ..self.shown(declared, source)
+            }
         };
         let mut declared: Vec<&DeclaredPort> = self.declared().iter().collect();
         declared.sort_by(|one, other| one.name.cmp(&other.name));
         let declared = declared
             .into_iter()
-            .map(|declared| shown(declared.name.clone(), declared.port, Source::Declared));
+            .map(|declared| shown(declared.clone(), Source::Declared));
         let discovered = self
             .listening
             .iter()
             .filter(|port| !self.is_declared(**port));
-        let discovered = discovered.map(|port| shown(port.to_string(), *port, Source::Discovered));
+        let discovered = discovered.map(|port| shown(self.discovered(*port), Source::Discovered));
         declared.chain(discovered).collect()
     }
 }

@@ -20,7 +20,7 @@ use holm_core::agents::TIMEOUT;
 use holm_core::run::RunState;
 use holm_core::{Cause, Code, Fault, TreePath, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord};
-use holm_engine::{Begun, NewFile, NewRun, Stopped};
+use holm_engine::{Begun, NewFile, NewRun, Provision, Stopped};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl App {
             env: variables(&create)?,
             message: create.message,
             files: Vec::new(),
-            credentials: Vec::new(),
+            provision: Provision::default(),
             asker: caller.asker(),
             timeout: TIMEOUT,
             stopped: if create.no_start {
@@ -195,7 +195,7 @@ impl App {
                 new.agent = Some(called.name);
                 // The caller's own variables come last and win.
                 new.env = [given.env, new.env].concat();
-                new.credentials = given.credentials;
+                new.provision = given.provision;
                 new.notes = given.notes;
             }
         }

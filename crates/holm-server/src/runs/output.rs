@@ -61,7 +61,7 @@ async fn serve(
 ) {
     let (mut sink, mut stream) = socket.split();
     let progress = app.engine.run_progress(&run);
-    let reader = async { app.engine.keeper(&id).await?.run_output(&run, after).await };
+    let reader = async { app.engine.reader(&id).await?.run_output(&run, after).await };
     let reader = match reader.await {
         Ok(reader) => reader,
         Err(fault) => {

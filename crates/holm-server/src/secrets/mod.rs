@@ -5,7 +5,7 @@ mod keeping;
 pub mod key;
 mod standin;
 
-pub use keeping::{Keeping, Values};
+pub use keeping::{Keeping, Values, happening};
 
 use super::App;
 use super::caller::Caller;
@@ -27,7 +27,7 @@ use holm_engine::try_blocking;
 use holm_secrets::audit::Happening;
 use holm_secrets::vault::{Entry, Scope as Kept, VaultError};
 use jiff::Timestamp;
-use keeping::{Unread, happening};
+use keeping::Unread;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use zeroize::Zeroize;

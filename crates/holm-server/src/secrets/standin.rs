@@ -8,13 +8,17 @@ use holm_core::config::{Destination, HostPattern};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
 use holm_keeper::wire::{Form, Grant, Standin};
-use holm_secrets::authority::{Authority, AuthorityError};
+use holm_secrets::Value;
+use holm_secrets::authority::{Authority, AuthorityError, Leaf};
 use holm_secrets::vault::{Scope, VaultError};
 use std::sync::Arc;
 
 const NAME: &str = "authority";
 /// The default port of a host.
 const HTTPS: u16 = 443;
+
+/// The name of a host, and a port.
+type HostPort = (String, u16);
 
 // === impl Keeping ===
 
@@ -65,6 +69,34 @@ impl Keeping {
             leaves,
             authority: authority.certificate().to_owned(),
         })
+    }
+
+    /// The token that an agent has for a value of its sign-in.
+    pub fn agent_token(&self, workspace: &str, name: &str, value: &Value) -> Result<String, Fault> {
+        let token = self.authority()?.described_token(workspace, name, value);
+        token.map_err(|unfit| {
+            Fault::new(
+                Code::InvalidSecret,
+                format!("the sign-in {name} cannot have a placeholder: {unfit}"),
+                "name its file or variable below [agents] in config.toml to give it as it is",
+            )
+        })
+    }
+
+    /// Names and ports of hosts, with a certificate for each.
+    pub fn places(&self, hosts: &[String]) -> Result<(Vec<HostPort>, Vec<Leaf>), Fault> {
+        let authority = self.authority()?;
+        let places: Vec<_> = hosts.iter().filter_map(|host| place(host)).collect();
+        let leaves = places
+            .iter()
+            .map(|(host, _)| authority.leaf(host).map_err(fault));
+        let leaves = leaves.collect::<Result<_, _>>()?;
+        Ok((places, leaves))
+    }
+
+    /// The certificate of the CA, as PEM.
+    pub fn ca_certificate(&self) -> Result<String, Fault> {
+        Ok(self.authority()?.certificate().to_owned())
     }
 
     /// Created when the first placeholder needs it.

@@ -13,9 +13,8 @@ use futures_util::{SinkExt, StreamExt};
 use holm_api::session::{Attach, AttachToClient, AttachToServer, CONTROL, INPUT, OUTPUT};
 use holm_core::session::protocol::{self, AttachInput, AttachMessage, AttachOutput, Writing};
 use holm_core::{Code, Fault, SessionId, WorkspaceId};
-use holm_keeper::client::AttachStream;
+use holm_keeper::client::{AttachReader, AttachStream, AttachWriter};
 use std::sync::Arc;
-use tokio::sync::mpsc;
 
 type Sink = SplitSink<WebSocket, Message>;
 
@@ -108,23 +107,28 @@ async fn run(
     stream: SplitStream<WebSocket>,
 ) -> Result<(), Fault> {
     let AttachStream { input, output } = session;
-    let input_passed = pass_input(stream, input.clone());
-    let output_passed = pass_output(output, name, sink);
-    tokio::pin!(input_passed, output_passed);
+    // Neither is dropped in the middle of a message but at the end.
     tokio::select! {
         biased;
-        ended = &mut output_passed => ended,
-        left = &mut input_passed => {
-            let _ = input.send(AttachInput::Detach).await;
-            left
-        }
+        ended = pass_output(output, name, sink) => ended,
+        left = pass_input(stream, input) => left,
     }
 }
 
-/// Passes on the client's messages. Ends when the client disconnects or sends an invalid one.
+/// Passes on the client's messages, up to its end, and then detaches it.
 async fn pass_input(
     mut stream: SplitStream<WebSocket>,
-    input: mpsc::Sender<AttachInput>,
+    mut input: AttachWriter,
+) -> Result<(), Fault> {
+    let left = pass_messages(&mut stream, &mut input).await;
+    input.detach().await;
+    left
+}
+
+/// Ends when the client disconnects or sends an invalid message.
+async fn pass_messages(
+    stream: &mut SplitStream<WebSocket>,
+    input: &mut AttachWriter,
 ) -> Result<(), Fault> {
     while let Some(Ok(message)) = stream.next().await {
         let bytes = match message {
@@ -145,7 +149,7 @@ async fn pass_input(
             None => return Err(bad_request("a message is empty").0),
         };
         // A session that has ended reads nothing; its end is on its way.
-        if input.send(said).await.is_err() {
+        if input.send(&said).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
@@ -153,13 +157,9 @@ async fn pass_input(
 }
 
 /// Passes on the session's messages, up to its end.
-async fn pass_output(
-    mut output: mpsc::Receiver<AttachOutput>,
-    name: &str,
-    sink: &mut Sink,
-) -> Result<(), Fault> {
-    while let Some(said) = output.recv().await {
-        match said {
+async fn pass_output(mut output: AttachReader, name: &str, sink: &mut Sink) -> Result<(), Fault> {
+    loop {
+        match output.next().await {
             AttachOutput::Output(bytes) => send(sink, OUTPUT, &bytes).await,
             AttachOutput::Message(mut message) => {
                 if let AttachMessage::Attached { session, .. } = &mut message {
@@ -174,9 +174,6 @@ async fn pass_output(
             AttachOutput::Failed(fault) => return Err(fault),
         }
     }
-    let hint = "`holm session ls` says how it ended";
-    let message = "the workspace ended before the session did";
-    Err(Fault::new(holm_core::Code::SessionEnded, message, hint))
 }
 
 async fn send_control(sink: &mut Sink, message: &AttachToClient) {

@@ -20,7 +20,7 @@ use holm_core::session::protocol::{
 };
 use holm_core::session::{SessionName, Size, not_found};
 use holm_core::{Code, Fault, SessionId, WorkspaceId, shell};
-use holm_engine::{Credential, Stopped};
+use holm_engine::{Provision, Stopped};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -36,7 +36,7 @@ const NOT_FOUND: &str = "command not found";
 /// A session to start.
 struct Wanted {
     session: protocol::NewSession,
-    credentials: Vec<Credential>,
+    provision: Provision,
     notes: Vec<String>,
     how_to_add: Option<String>,
 }
@@ -108,7 +108,7 @@ async fn create(
     let wanted = app.new_session(&id, new, &caller).await?;
     let started = app
         .engine
-        .start_session(&id, wanted.session, wanted.credentials, stopped);
+        .start_session(&id, wanted.session, wanted.provision, stopped);
     let (session, notes) = started.await.map_err(|fault| match wanted.how_to_add {
         // Its program is missing.
         Some(hint) if fault.message().contains(NOT_FOUND) => fault.with_hint(hint),
@@ -268,15 +268,12 @@ impl App {
         self.require_within_policy(id).await?;
         let mut wanted = Wanted {
             session: protocol::NewSession::default(),
-            credentials: Vec::new(),
+            provision: Provision::default(),
             notes: Vec::new(),
             how_to_add: None,
         };
         let mut agent = None;
         if let Some(asked) = &new.agent {
-            if !argv.is_empty() {
-                return Err(bad_request("there is an `agent` and a `command`"));
-            }
             let spec = self.engine.spec(id).await?;
             let called = self.agent(&spec, Some(asked)).await?;
             self.require_agent_named(&called.name)?;
@@ -287,10 +284,11 @@ impl App {
                 self.given(&called, &new.agent_env, &spec).await?
             };
             wanted.how_to_add = Some(called.how_to_add());
-            wanted.credentials = given.credentials;
+            wanted.provision = given.provision;
             wanted.notes = given.notes;
             let words = called.in_terminal.into_iter();
-            argv = words.map(String::into_bytes).collect();
+            // The caller's own arguments come last.
+            argv = words.map(String::into_bytes).chain(argv).collect();
             // The caller's own variables come last and win.
             env = [given.env, env].concat();
             agent = Some(called.name);

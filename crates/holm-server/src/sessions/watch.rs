@@ -59,11 +59,11 @@ impl Watchers {
 impl App {
     /// Watches the sessions that existed before this daemon.
     pub async fn resume_sessions(self: &Arc<Self>) -> Result<(), Fault> {
-        for view in self.engine.list().await? {
-            let id = view.record.id;
+        for (record, _) in self.engine.names().await? {
+            let id = record.id;
             if !self
                 .engine
-                .keeper(&id)
+                .reader(&id)
                 .await?
                 .last_sessions()
                 .await?

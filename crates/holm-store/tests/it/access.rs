@@ -5,8 +5,8 @@ use holm_core::clock::{Ahead, Seen};
 use holm_core::trust::Ask;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
-    AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditOutcome, AuditResults, RecordHead, Store,
-    TokenRecord,
+    AUDIT_KEPT, Approval, AuditEntry, AuditFilter, AuditNote, AuditOutcome, AuditResults,
+    RecordHead, Store, TokenRecord,
 };
 use std::time::Duration;
 
@@ -146,7 +146,9 @@ fn the_audit_is_kept_in_order_and_not_for_ever(store: &impl Store) {
         outcome: "failed".to_owned(),
         code: Some("start_failed".to_owned()),
     };
-    store.end_audit(&ended).unwrap();
+    store
+        .note_audit(&[AuditNote::Outcome(ended.clone())])
+        .unwrap();
     let failed = &wanted(bad)[1].entry;
     assert_eq!(failed.outcome.as_deref(), Some("failed"));
     assert_eq!(

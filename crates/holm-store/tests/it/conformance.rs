@@ -84,6 +84,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
             lang: None,
             tz: None,
         },
+        env: Vec::new(),
         toolchains: Vec::new(),
         home_copies: Vec::new(),
         limits: Limits {
@@ -361,11 +362,16 @@ fn the_journal_says_what_is_unfinished(store: &impl Store) {
     store.insert_workspace(&one).unwrap();
     assert_eq!(unfinished(), vec![one.id.clone()]);
     let actions = [Action::BuildBase, Action::MakeFiles, Action::Launch];
-    let entries = store.journal(&one.id, &actions).unwrap();
-    assert_eq!(entries.len(), 3);
+    assert_eq!(store.journal(&one.id, &actions).unwrap().len(), 3);
+    // What was planned for a creation is done when the workspace is acknowledged.
     store.acknowledge(&one.id).unwrap();
+    assert_eq!(unfinished(), Vec::new());
+    let entries = store.journal(&one.id, &actions).unwrap();
     assert_eq!(unfinished(), vec![one.id.clone()]);
-    store.end_entry(entries[0], &Outcome::Done).unwrap();
+    store.end_entries(&entries).unwrap();
+    assert_eq!(unfinished(), Vec::new());
+    let entries = store.journal(&one.id, &actions).unwrap();
+    store.end_entries(&entries[..1]).unwrap();
     let failed = Outcome::Failed("why".to_owned());
     store.end_entry(entries[1], &failed).unwrap();
     assert_eq!(unfinished(), vec![one.id.clone()]);

@@ -332,3 +332,28 @@ fn a_directory_that_cannot_be_written_is_said() {
     let error = refused(&missing);
     assert_eq!(Fault::from(error).code, Code::ReadOnly);
 }
+
+#[test]
+fn a_checkpoint_moves_the_log_into_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(&directory);
+    let store = SqliteStore::open(&path).unwrap();
+    let shop = project("shop");
+    // The file alone, as it is on disk, has nothing of what is only in the log.
+    let moved = || {
+        let copy = directory.path().join("copy.db");
+        std::fs::copy(&path, &copy).unwrap();
+        let connection = rusqlite::Connection::open(&copy).unwrap();
+        let count = "SELECT count(*) FROM projects";
+        connection
+            .query_row(count, [], |row| row.get::<_, i64>(0))
+            .unwrap_or(0)
+    };
+    for _ in 0..40 {
+        store.save_project(&shop).unwrap();
+    }
+    assert_eq!(moved(), 0);
+    store.checkpoint().unwrap();
+    assert_eq!(moved(), 1);
+    assert_eq!(store.project(&shop.id).unwrap(), Some(shop));
+}

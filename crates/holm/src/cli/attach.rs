@@ -8,12 +8,12 @@
 //! user stopped is not started again for a command: the client waits for another process to start
 //! one.
 
-use super::connect;
 use super::lines::Lines;
 use super::output::BROKEN_PIPE_EXIT;
 use super::signals::{SignalAction, Signals};
 use super::stream::{Stream, Writer, read_stdin};
 use super::terminal::{self, RawMode};
+use super::{connect, resolve};
 use bytes::Bytes;
 use holm_api::client::{Client, ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 use holm_api::exec::{OUTPUT_STEP, Received, STDIN_WINDOW, Start};
@@ -42,6 +42,14 @@ pub enum Attachment {
     Pipes,
     /// JSON Lines on stdout.
     Lines,
+}
+
+/// The workspace that a command runs in.
+#[derive(Clone, Copy, Debug)]
+pub enum Target<'a> {
+    Known(&'a WorkspaceId),
+    /// As a person typed it.
+    Typed(&'a str),
 }
 
 /// State that outlives the connection to one daemon.
@@ -94,7 +102,7 @@ enum Reconnected {
 /// Runs the command and returns its exit code.
 pub async fn attach(
     client: &Client,
-    id: &WorkspaceId,
+    target: Target<'_>,
     start: Start,
     attachment: Attachment,
 ) -> Result<u8, Fault> {
@@ -104,7 +112,7 @@ pub async fn attach(
         Attachment::Pipes | Attachment::Lines => None,
     };
     let key = secret()?;
-    let mut socket = client.exec_kept(id, &key, start).await?;
+    let (id, mut socket) = begin(client, target, &key, start).await?;
     let shared = Shared::default();
     let mut output = OutputSide {
         attachment,
@@ -137,7 +145,7 @@ pub async fn attach(
             Ended::Code(code) => break output.finish(Some(code)).await,
             Ended::Unwritten => break output.finish(None).await,
             Ended::Lost(fault) if !shared.kept.get() => break Err(fault),
-            Ended::Lost(_) => match come_back(id, &key, &shared, &mut input).await? {
+            Ended::Lost(_) => match come_back(&id, &key, &shared, &mut input).await? {
                 Reconnected::Again(socket) => *socket,
                 Reconnected::Signalled(number) => break Ok(128 + number),
             },
@@ -145,6 +153,30 @@ pub async fn attach(
     };
     drop(raw);
     result
+}
+
+/// Starts the command. The daemon resolves what was typed, to save a request. When the daemon does
+/// not find it, this client looks for it in the current project and in the trash, and explains.
+async fn begin(
+    client: &Client,
+    target: Target<'_>,
+    key: &str,
+    start: Start,
+) -> Result<(WorkspaceId, ExecSocket), Fault> {
+    let id = match target {
+        Target::Known(id) => id.clone(),
+        Target::Typed(typed) => match client.exec_typed(typed, key, start.clone()).await {
+            Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
+            begun => return begun,
+        },
+    };
+    let socket = client.exec_kept(&id, key, start).await?;
+    Ok((id, socket))
+}
+
+/// Whether the daemon did not find what was typed.
+pub fn is_unresolved(fault: &Fault) -> bool {
+    matches!(fault.code, Code::WorkspaceNotFound | Code::Ambiguous)
 }
 
 /// Unguessable, so that no other client can name the command.

@@ -3,32 +3,50 @@
 use super::completions::labels;
 use super::output::{BAD, BROKEN_PIPE_EXIT, GOOD, HINT, STRONG, printable};
 use super::work::{Subject, remark_left_out};
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, patch_stat};
 use clap::Args;
 use holm_core::{Code, Fault};
 use serde_json::json;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::process::ExitCode;
+use std::process::{Child, Command, ExitCode, Stdio};
 
 /// Show what changed in a workspace, as a patch
 ///
 /// The working tree, untracked files included and ignored files not, against the commit that the
 /// workspace started from: committed or not makes no difference. What is printed is what `git apply`
-/// reads; on a terminal it is coloured, and control characters are shown instead of obeyed.
+/// reads; on a terminal it is coloured, control characters are shown instead of obeyed, and a pager
+/// (GIT_PAGER, PAGER, less) shows it.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm diff fix-login\n  holm diff fix-login > fix.patch")]
+#[command(
+    after_help = "Examples:\n  holm diff fix-login\n  holm diff fix-login --stat\n  \
+    holm diff fix-login > fix.patch"
+)]
 pub struct DiffArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
+    /// Only count: the changed lines of each file
+    #[arg(long)]
+    stat: bool,
+    /// Print to the terminal without a pager
+    #[arg(long)]
+    no_pager: bool,
 }
 
 pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
     let is_json = context.output.is_json();
+    let is_terminal = std::io::stdout().is_terminal();
     let mut sink = if is_json {
         Sink::Whole(Vec::new())
-    } else if std::io::stdout().is_terminal() {
-        Sink::Terminal(Vec::new())
+    } else if arguments.stat {
+        Sink::Counted(Vec::new())
+    } else if is_terminal {
+        let pager = if arguments.no_pager {
+            None
+        } else {
+            Pager::start()
+        };
+        Sink::Terminal(Vec::new(), pager)
     } else {
         Sink::Exact
     };
@@ -55,12 +73,67 @@ pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
     }
 }
 
+/// A program that shows long text page by page.
+struct Pager(Child);
+
+// === impl Pager ===
+
+impl Pager {
+    /// The person's pager, or less; `None`: the text goes to the terminal itself.
+    fn start() -> Option<Self> {
+        let set = |name: &str| std::env::var(name).ok();
+        let named = set("GIT_PAGER").or_else(|| set("PAGER"));
+        let named = named.unwrap_or_else(|| "less".to_owned());
+        if matches!(named.trim(), "" | "cat") {
+            return None;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec {named}")]);
+        if set("LESS").is_none() {
+            // As git does: quit when all fits one screen, keep colours, leave the text on the screen.
+            command.env("LESS", "FRX");
+        }
+        if named == "less" && !has_less() {
+            return None;
+        }
+        command.stdin(Stdio::piped()).spawn().ok().map(Self)
+    }
+
+    fn wait(mut self) {
+        drop(self.0.stdin.take());
+        // Its exit code says nothing about the difference.
+        let _ = self.0.wait();
+    }
+}
+
+fn has_less() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join("less").is_file())
+}
+
+fn write_text(pager: Option<&mut Pager>, text: &str) -> std::io::Result<()> {
+    match pager.and_then(|pager| pager.0.stdin.as_mut()) {
+        Some(stdin) => {
+            let is_plain = anstream::stdout().current_choice() == anstream::ColorChoice::Never;
+            let plain = anstream::adapter::strip_str(text).to_string();
+            stdin.write_all(if is_plain {
+                plain.as_bytes()
+            } else {
+                text.as_bytes()
+            })
+        }
+        None => anstream::stdout().lock().write_all(text.as_bytes()),
+    }
+}
+
 /// Where the patch goes, with its incomplete last line.
 enum Sink {
     Exact,
     /// The incomplete line.
-    Terminal(Vec<u8>),
+    Terminal(Vec<u8>, Option<Pager>),
     Whole(Vec<u8>),
+    /// For `--stat`.
+    Counted(Vec<u8>),
 }
 
 // === impl Sink ===
@@ -69,21 +142,22 @@ impl Sink {
     fn take(&mut self, piece: &[u8]) -> std::io::Result<()> {
         match self {
             Sink::Exact => std::io::stdout().lock().write_all(piece),
-            Sink::Whole(whole) => {
+            Sink::Whole(whole) | Sink::Counted(whole) => {
                 whole.extend_from_slice(piece);
                 Ok(())
             }
-            Sink::Terminal(rest) => {
+            Sink::Terminal(rest, pager) => {
                 rest.extend_from_slice(piece);
                 let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else {
                     return Ok(());
                 };
                 let lines: Vec<u8> = rest.drain(..=end).collect();
-                let mut out = anstream::stdout().lock();
+                let mut text = String::new();
                 for line in lines[..end].split(|byte| *byte == b'\n') {
-                    writeln!(out, "{}", coloured(line))?;
+                    text.push_str(&coloured(line));
+                    text.push('\n');
                 }
-                Ok(())
+                write_text(pager.as_mut(), &text)
             }
         }
     }
@@ -91,8 +165,24 @@ impl Sink {
     fn finish(self, context: &Context) -> std::io::Result<()> {
         match self {
             Sink::Exact => std::io::stdout().lock().flush(),
-            Sink::Terminal(rest) if rest.is_empty() => Ok(()),
-            Sink::Terminal(rest) => writeln!(anstream::stdout().lock(), "{}", coloured(&rest)),
+            Sink::Terminal(rest, mut pager) => {
+                if !rest.is_empty() {
+                    write_text(pager.as_mut(), &format!("{}\n", coloured(&rest)))?;
+                }
+                if let Some(pager) = pager {
+                    pager.wait();
+                }
+                Ok(())
+            }
+            Sink::Counted(patch) => {
+                if patch.is_empty() {
+                    context.output.remark("No changes.");
+                } else {
+                    let files = patch_stat::files(&patch);
+                    context.output.asked_for(&patch_stat::render(&files));
+                }
+                Ok(())
+            }
             Sink::Whole(whole) => {
                 match String::from_utf8(whole) {
                     Ok(text) => context.output.document(&json!({ "diff": text })),

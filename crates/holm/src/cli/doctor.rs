@@ -9,17 +9,22 @@ use holm_api::daemon::Doctor;
 use holm_config::daemon_user::DaemonUser;
 use holm_config::policy::PolicyFile;
 use holm_core::Fault;
-use holm_core::fitness::Status;
+use holm_core::fitness::{Check, Status};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Check whether this machine can keep workspaces apart, and say how to get what is missing
 ///
 /// Everything is tried, not assumed: by the daemon, if one runs, because it makes the workspaces;
-/// otherwise from here. Exit code 0 when everything required is there, 4 otherwise.
+/// otherwise from here. The verdict comes first, then what could be better; --all lists what is well, too. Exit
+/// code 0 when everything required is there, 4 otherwise.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm doctor\n  holm doctor --json")]
-pub struct DoctorArgs {}
+#[command(after_help = "Examples:\n  holm doctor\n  holm doctor --all\n  holm doctor --json")]
+pub struct DoctorArgs {
+    /// List each part that is well, too
+    #[arg(long)]
+    all: bool,
+}
 
 /// The exit code when a requirement is missing: refused.
 const NOT_FIT: u8 = 4;
@@ -27,16 +32,18 @@ const NOT_FIT: u8 = 4;
 /// How long a daemon may take for all checks.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
+pub fn run(context: &Context, arguments: DoctorArgs) -> Outcome {
     let user = DaemonUser::current()?;
     if matches!(user, DaemonUser::Service(_)) {
         // What root can do says nothing about what the daemon's user can do.
-        let json: &[&str] = if context.output.is_json() {
-            &["doctor", "--json"]
-        } else {
-            &["doctor"]
-        };
-        return Err(launch::replace(&user, json));
+        let options = [
+            ("--json", context.output.is_json()),
+            ("--all", arguments.all),
+        ];
+        let options = options.iter().filter(|(_, is_set)| *is_set);
+        let mut words = vec!["doctor"];
+        words.extend(options.map(|(option, _)| *option));
+        return Err(launch::replace(&user, &words));
     }
     let doctor = match connect::block_on(asked())? {
         Some(doctor) => doctor.with_own(wiring::basics()),
@@ -46,7 +53,12 @@ pub fn run(context: &Context, _: DoctorArgs) -> Outcome {
             Doctor::new(checks, None)
         }
     };
-    context.output.result(&doctor, || render(&doctor));
+    let extent = if arguments.all {
+        Extent::All
+    } else {
+        Extent::Trouble
+    };
+    context.output.result(&doctor, || render(&doctor, extent));
     Ok(if doctor.ok {
         ExitCode::SUCCESS
     } else {
@@ -61,42 +73,72 @@ async fn asked() -> Result<Option<Doctor>, Fault> {
     Ok(answered.ok().and_then(Result::ok))
 }
 
-fn render(doctor: &Doctor) -> String {
+/// Which checks get a line of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    All,
+    Trouble,
+}
+
+fn render(doctor: &Doctor, extent: Extent) -> String {
+    let (well, trouble): (Vec<&Check>, Vec<&Check>) = doctor
+        .checks
+        .iter()
+        .partition(|check| check.status == Status::Ok);
     let width = doctor.checks.iter().map(|check| check.name.chars().count());
     let width = width.max().unwrap_or(0);
-    let mut text = String::new();
-    for check in &doctor.checks {
+    let mut text = verdict(doctor, trouble.len());
+    for check in &trouble {
         let (style, mark) = match (check.status, check.required) {
-            (Status::Ok, _) => (GOOD, "✓"),
             (Status::Missing, true) => (BAD, "✗"),
-            _ => (WARNING, "!"),
+            _ => (WARNING, "▲"),
         };
-        let name = printable(&check.name);
-        let detail = printable(&check.detail);
+        let (name, detail) = (printable(&check.name), printable(&check.detail));
         text.push_str(&format!("{style}{mark}{style:#} {name:width$}  {detail}\n"));
-        if let Some(fix) = &check.fix {
-            for line in fix.lines() {
-                let line = printable(line);
-                text.push_str(&format!("  {:width$}  {HINT}→{HINT:#} {line}\n", ""));
-            }
+        let fixes = check.fix.iter().flat_map(|fix| fix.lines());
+        for (row, line) in fixes.enumerate() {
+            let head = if row == 0 { "fix" } else { "" };
+            let line = printable(line);
+            text.push_str(&format!("  {head:width$}  {HINT}{line}{HINT:#}\n"));
         }
     }
+    if extent == Extent::All {
+        for check in &well {
+            let (name, detail) = (printable(&check.name), printable(&check.detail));
+            text.push_str(&format!("{GOOD}✓{GOOD:#} {name:width$}  {detail}\n"));
+        }
+    } else if !well.is_empty() {
+        let names: Vec<String> = well.iter().map(|check| printable(&check.name)).collect();
+        text.push_str(&format!("{GOOD}✓{GOOD:#} {}\n", names.join(", ")));
+    }
     text.push_str(&match doctor.daemon {
-        Some(pid) => format!("\nTried by the daemon that runs (pid {pid}).\n"),
-        None => "\nNo daemon answered, so this was tried from here.\n".to_owned(),
-    });
-    text.push_str(if doctor.ok {
-        "This machine is fit: everything required is there.\n"
-    } else {
-        "This machine is not fit yet: something required is missing (✗).\n"
+        Some(pid) => format!("Tested by the running daemon (pid {pid}).\n"),
+        None => "No daemon answered, so this was tested from here.\n".to_owned(),
     });
     text
+}
+
+fn verdict(doctor: &Doctor, trouble: usize) -> String {
+    if !doctor.ok {
+        let missing = doctor.checks.iter();
+        let missing = missing.filter(|check| check.required && check.status == Status::Missing);
+        let names: Vec<String> = missing.map(|check| printable(&check.name)).collect();
+        let names = names.join(", ");
+        return format!(
+            "{BAD}✗{BAD:#} this machine cannot isolate workspaces: something required is missing ({names})\n"
+        );
+    }
+    let better = match trouble {
+        0 => String::new(),
+        1 => "; 1 thing could be better".to_owned(),
+        more => format!("; {more} things could be better"),
+    };
+    format!("{GOOD}✓{GOOD:#} this machine can isolate workspaces{better}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_core::fitness::Check;
 
     fn check(name: &str, status: Status, required: bool, fix: Option<&str>) -> Check {
         Check {
@@ -124,21 +166,28 @@ mod tests {
                 check("landlock", Status::Missing, false, None),
             ],
         };
-        let text = anstream::adapter::strip_str(&render(&doctor)).to_string();
+        let text = anstream::adapter::strip_str(&render(&doctor, Extent::Trouble)).to_string();
         assert_eq!(
             text,
-            "✓ overlay          probed\n\
+            "✗ this machine cannot isolate workspaces: something required is missing (user namespaces)\n\
              ✗ user namespaces  probed\n\
-             \u{20}                  → run a\n\
-             \u{20}                  → then b\n\
-             ! landlock         probed\n\
-             \nNo daemon answered, so this was tried from here.\n\
-             This machine is not fit yet: something required is missing (✗).\n"
+             \u{20} fix              run a\n\
+             \u{20}                  then b\n\
+             ▲ landlock         probed\n\
+             ✓ overlay\n\
+             No daemon answered, so this was tested from here.\n"
         );
-        let asked = render(&Doctor {
+        let asked = Doctor {
             daemon: Some(7),
+            ok: true,
             ..doctor
-        });
-        assert!(asked.contains("by the daemon that runs (pid 7)"), "{asked}");
+        };
+        let text = anstream::adapter::strip_str(&render(&asked, Extent::All)).to_string();
+        assert!(
+            text.starts_with("✓ this machine can isolate workspaces; 2 things"),
+            "{text}"
+        );
+        assert!(text.contains("✓ overlay          probed\n"), "{text}");
+        assert!(text.contains("by the running daemon (pid 7)"), "{text}");
     }
 }

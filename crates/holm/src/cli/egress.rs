@@ -1,6 +1,7 @@
 //! `holm egress`: outgoing connections of a workspace, and refusals with their reasons.
 
 use super::completions::labels;
+use super::figures::{clock, here_and_now};
 use super::output::{BAD, FAINT, GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
@@ -28,6 +29,9 @@ pub struct EgressArgs {
     /// Follow new entries, until ctrl-C
     #[arg(long, short)]
     follow: bool,
+    /// Show every connection instead of one line per destination
+    #[arg(long)]
+    all: bool,
     /// How many of the last entries to show
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u64,
@@ -41,12 +45,15 @@ pub fn run(context: &Context, arguments: EgressArgs) -> Outcome {
             let list = client.egress(&id, arguments.limit).await?;
             if list.egress.is_empty() {
                 context.output.done(&list, || {
-                    "Nothing has left, nothing was refused.".to_owned()
+                    "No connections: nothing reached, nothing refused.".to_owned()
                 });
             } else {
                 context.output.result(&list, || {
-                    let lines: Vec<String> = list.egress.iter().map(line).collect();
-                    lines.join("\n")
+                    if arguments.all {
+                        let lines: Vec<String> = list.egress.iter().map(line).collect();
+                        return lines.join("\n");
+                    }
+                    by_destination(&list.egress, &here_and_now())
                 });
             }
             return Ok(());
@@ -58,6 +65,82 @@ pub fn run(context: &Context, arguments: EgressArgs) -> Outcome {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The connections to one destination, together.
+struct Destination<'a> {
+    last: &'a EgressEntry,
+    is_refused: bool,
+    count: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+/// One line per destination: refused ones first, then the latest.
+fn by_destination(entries: &[EgressEntry], now: &jiff::Zoned) -> String {
+    let mut all: Vec<(String, Destination<'_>)> = Vec::new();
+    for entry in entries {
+        let is_refused = matches!(entry.kind.as_str(), "refuse" | "resolve");
+        let key = target(entry);
+        let place = all
+            .iter()
+            .position(|(known, one)| *known == key && one.is_refused == is_refused);
+        let place = place.unwrap_or_else(|| {
+            let new = Destination {
+                last: entry,
+                is_refused,
+                count: 0,
+                bytes_in: 0,
+                bytes_out: 0,
+            };
+            all.push((key, new));
+            all.len() - 1
+        });
+        let one = &mut all[place].1;
+        one.last = entry;
+        // The end of a connection is told in an entry of its own, with the bytes.
+        one.count += if entry.bytes_in.is_some() {
+            0
+        } else {
+            entry.count.max(1)
+        };
+        one.bytes_in += entry.bytes_in.unwrap_or(0);
+        one.bytes_out += entry.bytes_out.unwrap_or(0);
+    }
+    all.sort_by(|(_, one), (_, other)| {
+        let refused = other.is_refused.cmp(&one.is_refused);
+        refused.then_with(|| other.last.time.cmp(&one.last.time))
+    });
+    let width = all
+        .iter()
+        .map(|(name, _)| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let lines = all.iter().map(|(name, one)| {
+        let (style, glyph) = if one.is_refused { (WARNING, "◆") } else { (GOOD, "●") };
+        let what = match (&one.last.reason, one.is_refused) {
+            (Some(reason), true) => format!("refused, {}", printable(reason)),
+            (None, true) => "refused".to_owned(),
+            _ => {
+                let (sent, received) = (rough_size(one.bytes_out), rough_size(one.bytes_in));
+                format!("{sent} out, {received} in")
+            }
+        };
+        let process = one.last.process.as_ref();
+        let process = process.map_or_else(String::new, |process| printable(&process.name));
+        let (count, at) = (one.count.max(1), clock(&one.last.time, now));
+        let mut text = format!(
+            "{style}{glyph}{style:#} {name:width$}  {what}  {count} ×  {FAINT}{process}  {at}{FAINT:#}"
+        );
+        if let Some(allow) = &one.last.allow {
+            let allow = printable(allow);
+            text.push_str(&format!(
+                "\n  {FAINT}holm.toml: {allow}, then `holm trust` and `holm reload`{FAINT:#}"
+            ));
+        }
+        text
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn line(entry: &EgressEntry) -> String {

@@ -1,6 +1,6 @@
 //! `holm enter`: an interactive shell inside, on a fresh terminal.
 
-use super::attach::{Attachment, attach};
+use super::attach::{Attachment, Target, attach};
 use super::completions::labels;
 use super::exec::outer_terminal;
 use super::{Context, Outcome, connect, resolve, terminal};
@@ -41,7 +41,8 @@ pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
             terminal: Some(outer_terminal()),
             ..Start::default()
         };
-        attach(&client, &workspace.id, start, Attachment::Terminal).await
+        let target = Target::Known(&workspace.id);
+        attach(&client, target, start, Attachment::Terminal).await
     })?;
     Ok(ExitCode::from(code))
 }

@@ -1,13 +1,13 @@
 //! `holm exec`: runs a command inside; its bytes, signals and exit code are passed through.
 
-use super::attach::{Attachment, attach};
+use super::attach::{Attachment, Target, attach};
 use super::completions::labels;
-use super::{Context, Outcome, connect, resolve, terminal};
+use super::{Context, Outcome, connect, terminal};
 use clap::Args;
 use holm_api::exec::Start;
 use holm_core::config::parse_duration;
 use holm_core::exec::Terminal;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, WorkspaceId};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
@@ -62,8 +62,12 @@ pub fn run(context: &Context, arguments: ExecArgs) -> Outcome {
     let start = start(arguments, attachment)?;
     let code = connect::block_on(async {
         let client = connect::started().await?;
-        let id = resolve::one(&client, &workspace).await?;
-        attach(&client, &id, start, attachment).await
+        let id = WorkspaceId::parse(&workspace);
+        let target = match &id {
+            Ok(id) => Target::Known(id),
+            Err(_) => Target::Typed(&workspace),
+        };
+        attach(&client, target, start, attachment).await
     })?;
     Ok(ExitCode::from(code))
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 ///
 /// Answered without the daemon. The same is always in /run/holm/AGENTS.md, for agents to read.
 /// Outside of a workspace this is an error (exit code 4), so scripts can use it to find out.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  holm here\n  holm here --json\n  holm here --markdown")]
 pub struct HereArgs {
     /// As text for agents: the current content of /run/holm/AGENTS.md

@@ -3,7 +3,7 @@
 //! Only files are read; nothing of the repository is executed, and no daemon is needed. The result
 //! is parsed again before it is written, and an existing file is never replaced without `--force`.
 
-use super::output::{self, FAINT, GOOD, STRONG, printable_lines};
+use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable_lines};
 use super::user_checkout::{Checkout, HOLM_TOML};
 use super::{Context, Outcome, connect};
 use clap::Args;
@@ -19,11 +19,12 @@ use std::process::ExitCode;
 
 /// Find out what this repository runs, and write it as holm.toml
 ///
-/// Looks at package.json, Procfile, Cargo.toml, Django, Rails, Go and compose files, shows the file
-/// that it would write to the repository's root, and writes it: after a question on a terminal, at
-/// once with --yes or without a terminal. Each line says where it comes from; uncertain parts are
-/// comments. An existing holm.toml is left alone (exit code 4) unless --force is given. Nothing of
-/// the repository is executed.
+/// Looks at package.json, Procfile, Cargo.toml, Django, FastAPI, Flask, Rails, Go, Dockerfiles, example
+/// settings, compose files and Dev Containers, shows the file that it would write to the repository's
+/// root, names programs that are not installed, and writes it: after a question on a terminal, at once
+/// with --yes or without a terminal. In a subdirectory with a project of its own, it looks at that one.
+/// Each line says where it comes from; uncertain parts are comments. An existing holm.toml is left alone
+/// (exit code 4) unless --force is given. Nothing of the repository is executed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm init\n  holm init --print\n  holm init --yes --force")]
 pub struct InitArgs {
@@ -50,7 +51,16 @@ struct Initialized {
     /// Services that are in the file as comments.
     suggestions: Vec<String>,
     notes: Vec<String>,
+    /// Programs that the commands start and that are not installed here.
+    missing: Vec<Missing>,
     text: String,
+}
+
+#[derive(Serialize)]
+struct Missing {
+    program: String,
+    /// A service, or `set-up`.
+    needed_by: String,
 }
 
 #[derive(Serialize)]
@@ -95,6 +105,9 @@ async fn init(context: &Context, arguments: &InitArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.remark(&shown(&path, &initialized.text));
+    if let Some(warning) = initialized.warning() {
+        context.output.remark(&warning);
+    }
     let may_ask = !arguments.yes && !context.output.is_json() && output::can_ask();
     if may_ask && !agreed(&path, before).await? {
         let hint = "`holm init` shows it again; `holm init --print > FILE` writes it elsewhere";
@@ -116,9 +129,12 @@ async fn init(context: &Context, arguments: &InitArgs) -> Outcome {
 async fn propose(checkout: &Checkout) -> Result<Proposal, Fault> {
     let notable = checkout.git(|repository| repository.ignored_notable());
     let ignored = notable.await?;
-    let toplevel = checkout.repository.toplevel.clone();
+    let (toplevel, current) = (
+        checkout.repository.toplevel.clone(),
+        checkout.current.clone(),
+    );
     try_blocking(move || {
-        look::propose(&toplevel, ignored).map_err(|error| {
+        look::propose(&toplevel, &current, ignored).map_err(|error| {
             Fault::new(
                 Code::PathNotFound,
                 format!("cannot look at {}", toplevel.display()),
@@ -215,7 +231,22 @@ impl Initialized {
             services: services.map(|service| service.name.clone()).collect(),
             suggestions: suggestions.map(|service| service.name.clone()).collect(),
             notes: proposal.remarks.clone(),
+            missing: look::missing_programs(proposal)
+                .into_iter()
+                .map(|(program, needed_by)| Missing { program, needed_by })
+                .collect(),
             text,
         }
+    }
+
+    /// Said before the file is written.
+    fn warning(&self) -> Option<String> {
+        let missing = self.missing.iter();
+        let missing = missing.map(|it| format!("{} (for {})", it.program, it.needed_by));
+        let missing: Vec<String> = missing.collect();
+        let list = output::printable(&missing.join(", "));
+        (!list.is_empty()).then(|| {
+            format!("{WARNING}!{WARNING:#} not installed on this machine: {list}; install it, or change the line")
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! `holm logs`: the services' output, as the keeper logged it.
 
 use super::completions::labels;
-use super::output::{FAINT, printable};
+use super::figures::here_and_now;
+use super::output::{BAD, FAINT, printable};
 use super::{Context, Outcome, connect, resolve};
 use crate::since::since;
 use clap::Args;
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 
 /// Show what the services of a workspace printed
 ///
-/// All services when none is named, merged by time. `|` marks stdout, `!` marks stderr. Logs are
+/// All services when none is named, merged by time. Times are local; in a pipe they are UTC and complete.
+/// Lines of holm itself begin with `✗`. Logs are
 /// kept outside of the workspace, 5 files of 10 MiB for each service, and are available when it is
 /// stopped.
 #[derive(Debug, Args)]
@@ -37,7 +39,7 @@ pub struct LogsArgs {
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// Only the last N lines of each service
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, visible_alias = "tail", value_name = "N")]
     last: Option<usize>,
 }
 
@@ -55,6 +57,15 @@ const COLOURS: [AnsiColor; 6] = [
 struct Names {
     seen: Vec<String>,
     width: usize,
+    clock: Clock,
+}
+
+/// Times on the clock of this machine.
+struct Clock {
+    zone: jiff::tz::TimeZone,
+    today: jiff::civil::Date,
+    /// Of the line before.
+    day: Option<jiff::civil::Date>,
 }
 
 pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
@@ -75,6 +86,14 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
                 .map(|service| service.name.len())
                 .max()
                 .unwrap_or(0),
+            clock: {
+                let now = here_and_now();
+                Clock {
+                    zone: now.time_zone().clone(),
+                    today: now.date(),
+                    day: None,
+                }
+            },
             seen: services.into_iter().map(|service| service.name).collect(),
         };
         if names.seen.is_empty() && query.services.is_empty() {
@@ -138,10 +157,17 @@ fn print(context: &Context, line: &LogLine, names: &mut Names) {
     if context.output.is_json() {
         return context.output.document(line);
     }
-    let (before, text) = (names.before(line), line.text.trim_end_matches('\r'));
+    let text = line.text.trim_end_matches('\r');
     if std::io::stdout().is_terminal() {
+        let (time, day) = names.clock.shown(&line.time);
+        if let Some(day) = day {
+            context.output.asked_for(&format!("{FAINT}{day}{FAINT:#}"));
+        }
+        let before = names.before(line, &time);
         context.output.asked_for(&(before + &safe(text)));
     } else {
+        let time = format!("{}Z", line.time.get(..23).unwrap_or(&line.time));
+        let before = names.before(line, &time);
         let before = anstream::adapter::strip_str(&before);
         context.output.verbatim(&format!("{before}{text}"));
     }
@@ -156,7 +182,9 @@ fn safe(text: &str) -> String {
 // === impl Names ===
 
 impl Names {
-    fn before(&mut self, line: &LogLine) -> String {
+    /// The time, the service, and a glyph for lines of holm itself. stderr has no mark: many programs
+    /// write all of their log there.
+    fn before(&mut self, line: &LogLine, time: &str) -> String {
         let place = match self.seen.iter().position(|name| *name == line.service) {
             Some(place) => place,
             None => {
@@ -166,13 +194,27 @@ impl Names {
         };
         let colour: Style = COLOURS[place % COLOURS.len()].on_default();
         let mark = match line.stream.as_str() {
-            "stdout" => '|',
-            "stderr" => '!',
-            _ => '#',
+            "stdout" | "stderr" => "",
+            _ => "✗ ",
         };
-        let (time, width) = (line.time.get(..23).unwrap_or(&line.time), self.width);
-        let name = printable(&line.service);
-        format!("{FAINT}{time}Z{FAINT:#} {colour}{name:width$} {mark}{colour:#} ")
+        let (name, width) = (printable(&line.service), self.width);
+        format!("{FAINT}{time}{FAINT:#} {colour}{name:width$}{colour:#}  {BAD}{mark}{BAD:#}")
+    }
+}
+
+// === impl Clock ===
+
+impl Clock {
+    /// The local time of a line, and its day if the line before was of another one.
+    fn shown(&mut self, time: &str) -> (String, Option<String>) {
+        let Ok(then) = time.parse::<jiff::Timestamp>() else {
+            return (time.to_owned(), None);
+        };
+        let then = then.to_zoned(self.zone.clone());
+        let before = self.day.replace(then.date());
+        let is_new = before.unwrap_or(self.today) != then.date();
+        let day = is_new.then(|| then.strftime("%A, %Y-%m-%d").to_string());
+        (then.strftime("%H:%M:%S%.3f").to_string(), day)
     }
 }
 
@@ -185,6 +227,11 @@ mod tests {
         let mut names = Names {
             seen: vec!["api".to_owned(), "web".to_owned()],
             width: 5,
+            clock: Clock {
+                zone: jiff::tz::TimeZone::UTC,
+                today: jiff::civil::date(2026, 11, 15),
+                day: None,
+            },
         };
         let mut check = |stream: &str, expect: &str| {
             let line = LogLine {
@@ -193,12 +240,16 @@ mod tests {
                 stream: stream.to_owned(),
                 text: String::new(),
             };
-            let text = anstream::adapter::strip_str(&names.before(&line)).to_string();
+            let (time, day) = names.clock.shown(&line.time);
+            assert_eq!(day, None);
+            let text = anstream::adapter::strip_str(&names.before(&line, &time)).to_string();
             assert_eq!(text, expect);
         };
-        check("stdout", "2026-11-15T20:00:00.123Z web   | ");
-        check("stderr", "2026-11-15T20:00:00.123Z web   ! ");
-        check("holm", "2026-11-15T20:00:00.123Z web   # ");
+        check("stdout", "20:00:00.123 web    ");
+        check("stderr", "20:00:00.123 web    ");
+        check("holm", "20:00:00.123 web    ✗ ");
+        let (_, day) = names.clock.shown("2026-11-16T00:10:00Z");
+        assert_eq!(day.as_deref(), Some("Monday, 2026-11-16"));
     }
 
     #[test]

@@ -1,34 +1,48 @@
 //! `holm ls`: the workspaces of all projects, or the trash.
 
+use super::figures::{age, span};
+use super::groups::{self, Page};
 use super::output::{WARNING, printable};
 use super::table::Table;
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, connect, terminal};
 use clap::Args;
 use holm_api::Workspace;
 use holm_core::config::rough_size;
 use holm_core::service::status::ServiceStatus;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// List the workspaces of all projects
+///
+/// Those that need you come first: a failed service, a question of an agent, a limit that was hit.
+/// Then those that work, those that are idle, and the stopped ones. `unsaved` means that there are
+/// uncommitted changes. In a pipe the group is the first column and nothing is cut.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm ls\n  holm ls --json\n  holm ls --trash")]
+#[command(after_help = "Examples:\n  holm ls\n  holm ls --long\n  holm ls --trash")]
 pub struct LsArgs {
     /// List what is in the trash, and when each will be deleted
     #[arg(long)]
     trash: bool,
+    /// Add ids, refs, services and ages
+    #[arg(short, long, conflicts_with = "trash")]
+    long: bool,
 }
 
 /// The length of an abbreviated commit id.
-const SHORT_COMMIT: usize = 10;
+const SHORT_COMMIT: usize = 7;
 
 pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
-    let list = connect::block_on(async {
+    let is_grouped = !arguments.trash && !arguments.long && !context.output.is_json();
+    let (list, sessions) = connect::block_on(async {
         let client = connect::started().await?;
         if arguments.trash {
-            client.trash().await
-        } else {
-            client.workspaces().await
+            return Ok((client.trash().await?, Vec::new()));
         }
+        if !is_grouped || context.output.is_quiet() {
+            return Ok((client.workspaces().await?, Vec::new()));
+        }
+        let (list, sessions) = tokio::try_join!(client.workspaces(), client.all_sessions())?;
+        Ok((list, sessions.sessions))
     })?;
     for note in &list.notes {
         warn(context, note);
@@ -42,14 +56,53 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let now = jiff::Timestamp::now();
-    context.output.result(&list, || {
-        if arguments.trash {
-            render_trash(&list.workspaces, now)
+    if context.output.is_quiet() {
+        context.output.asked_for(&names(&list.workspaces));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !is_grouped {
+        context.output.result(&list, || {
+            if arguments.trash {
+                render_trash(&list.workspaces, now)
+            } else {
+                render(&list.workspaces, now)
+            }
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let page = if std::io::stdout().is_terminal() {
+        Page::Columns(terminal::size().cols.into())
+    } else {
+        Page::Lines
+    };
+    let rows = groups::rows(&list.workspaces, &sessions);
+    let text = groups::render(&rows, page, now);
+    context.output.asked_for(&text);
+    if let Some((label, (purpose, command))) = rows
+        .iter()
+        .find_map(|row| Some((&row.label, row.next.as_ref()?)))
+    {
+        context
+            .output
+            .next(&[(&format!("{label}: {purpose}"), command)]);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One label per line, with its project where there are several.
+fn names(workspaces: &[Workspace]) -> String {
+    let is_one_project = workspaces
+        .windows(2)
+        .all(|pair| pair[0].project == pair[1].project);
+    let names = workspaces.iter().map(|workspace| {
+        let (project, label) = (printable(&workspace.project), printable(&workspace.label));
+        if is_one_project {
+            label
         } else {
-            render(&list.workspaces, now)
+            format!("{project}/{label}")
         }
     });
-    Ok(ExitCode::SUCCESS)
+    names.collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a warning about the whole machine.
@@ -79,7 +132,7 @@ fn render_trash(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
 /// The time until a time of the API.
 pub fn until(time: &str, now: jiff::Timestamp) -> String {
     match time.parse::<jiff::Timestamp>() {
-        Ok(then) if then > now => format!("in {}", in_words(then.as_second() - now.as_second())),
+        Ok(then) if then > now => format!("in {}", span(then.as_second() - now.as_second())),
         Ok(_) => "at the next clean-up".to_owned(),
         Err(_) => "-".to_owned(),
     }
@@ -149,24 +202,6 @@ pub fn start_of(workspace: &Workspace) -> String {
     }
 }
 
-/// The age of a time of the API; empty for an invalid time.
-pub fn age(time: &str, now: jiff::Timestamp) -> String {
-    match time.parse::<jiff::Timestamp>() {
-        Ok(then) => in_words(now.as_second() - then.as_second()),
-        Err(_) => "-".to_owned(),
-    }
-}
-
-/// A duration in the largest whole unit: `3m`, `2h`, `5d`.
-fn in_words(seconds: i64) -> String {
-    match seconds.max(0) {
-        seconds @ 0..60 => format!("{seconds}s"),
-        seconds @ 60..3600 => format!("{}m", seconds / 60),
-        seconds @ 3600..86_400 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -201,9 +236,9 @@ pub mod tests {
         let text = render(&[workspace("fix-login"), stopped], now);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
-            "LABEL      PROJECT  ID             STATE            REF         AGE\n\
-             fix-login  shop     waaaaaaaaaaaa  running          main        3m\n\
-             x          shop     waaaaaaaaaaaa  failed (reboot)  0123456789  3m\n"
+            "LABEL      PROJECT  ID             STATE            REF      AGE\n\
+             fix-login  shop     waaaaaaaaaaaa  running          main     3 min\n\
+             x          shop     waaaaaaaaaaaa  failed (reboot)  0123456  3 min\n"
         );
     }
 
@@ -250,19 +285,9 @@ pub mod tests {
         late.expires_at = Some("2026-11-15T20:00:00Z".to_owned());
         assert_eq!(
             anstream::adapter::strip_str(&render_trash(&[removed, late], now)).to_string(),
-            "LABEL      PROJECT  ID             REMOVED  SIZE     GOES\n\
-             fix-login  shop     waaaaaaaaaaaa  3m ago   4.0 KiB  in 6d\n\
-             fix-login  shop     waaaaaaaaaaaa  3m ago   4.0 KiB  at the next clean-up\n"
+            "LABEL      PROJECT  ID             REMOVED    SIZE     GOES\n\
+             fix-login  shop     waaaaaaaaaaaa  3 min ago  4.0 KiB  in 6 d\n\
+             fix-login  shop     waaaaaaaaaaaa  3 min ago  4.0 KiB  at the next clean-up\n"
         );
-    }
-
-    #[test]
-    fn ages_are_short() {
-        let check = |seconds, expect: &str| assert_eq!(in_words(seconds), expect);
-        check(-5, "0s");
-        check(59, "59s");
-        check(3599, "59m");
-        check(7200, "2h");
-        check(200_000, "2d");
     }
 }

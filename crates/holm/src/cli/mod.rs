@@ -13,6 +13,7 @@ mod changes;
 mod checkout;
 mod clone;
 mod completions;
+mod consent;
 mod daemon;
 mod daemon_unit;
 mod df;
@@ -23,9 +24,13 @@ mod enter;
 mod events;
 mod exec;
 mod fetch;
+mod figures;
 mod find;
 mod fork;
 mod gc;
+mod groups;
+mod habits;
+mod help;
 mod here;
 mod init;
 mod lines;
@@ -38,6 +43,8 @@ mod open;
 mod origin;
 mod outlet;
 mod output;
+mod overview;
+mod patch_stat;
 mod ports;
 mod progress;
 mod project;
@@ -79,7 +86,8 @@ mod work;
 
 use crate::{connect, launch, resolve, wiring};
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use habits::Asked;
 use holm_core::{Code, Fault, Kind};
 use output::{Format, Output};
 use std::ffi::OsString;
@@ -96,18 +104,39 @@ use std::time::Instant;
 #[command(
     name = "holm",
     version,
-    arg_required_else_help = true,
     after_help = "Examples:\n  \
         holm up fix-login                  make a workspace of this repository\n  \
         holm exec fix-login -- npm test    run something inside\n  \
         holm ls                            list all workspaces"
 )]
 pub struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Debug, Args)]
+struct Common {
     /// Print one JSON document on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     json: bool,
-    #[command(subcommand)]
-    verb: Verb,
+    /// Print only what was asked for: ids of actions, names of lists, errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// Declares the verbs, each with the arguments of its module, and runs one by its module's `run`.
@@ -116,6 +145,15 @@ macro_rules! verbs {
         #[derive(Debug, Subcommand)]
         enum Verb {
             $($(#[$attribute])* $verb($module::$arguments),)*
+        }
+
+        /// The arguments of one verb, added to a command of its name. Building those of all verbs
+        /// would cost each command a part of a millisecond.
+        fn arguments_of(verb: &str) -> Option<fn(clap::Command) -> clap::Command> {
+            $(if is_kebab_of(verb, stringify!($verb)) {
+                return Some(<$module::$arguments as Args>::augment_args);
+            })*
+            None
         }
 
         fn run(context: &Context, verb: Verb) -> Outcome {
@@ -196,18 +234,18 @@ pub type Outcome = Result<ExitCode, Fault>;
 pub fn main(started: Instant) -> ExitCode {
     completions::answer_shell();
     wiring::raise_limits();
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match habits::asked(habits::translated(typed)) {
+        Asked::Line(line) => line,
+        asked => return answer(&asked, started),
+    };
+    let cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => return wrong_usage(&error, &arguments),
     };
-    let format = if cli.json {
-        Format::Json
-    } else {
-        Format::Human
-    };
+    cli.common.color.set();
     let context = Context {
-        output: Output::new(format),
+        output: cli.common.output(),
         started,
     };
     let outcome = allowed_here(&cli.verb).and_then(|()| run(&context, cli.verb));
@@ -215,6 +253,69 @@ pub fn main(started: Instant) -> ExitCode {
         context.output.fault(&fault);
         exit_code(&fault)
     })
+}
+
+/// Answers a line without a verb.
+fn answer(asked: &Asked, started: Instant) -> ExitCode {
+    let context = Context {
+        output: Output::new(Format::Human),
+        started,
+    };
+    match asked {
+        Asked::Overview => overview::run(&context).unwrap_or_else(|fault| {
+            context.output.fault(&fault);
+            exit_code(&fault)
+        }),
+        Asked::AllHelp => {
+            context.output.asked_for(&help::all(&verbs()));
+            ExitCode::SUCCESS
+        }
+        Asked::Help | Asked::Line(_) => {
+            context.output.asked_for(&help::short());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// The verbs that people may type, each with the first line of its help.
+fn verbs() -> Vec<(String, String)> {
+    let command = Cli::command();
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let verbs = shown.map(|verb| {
+        let about = verb.get_about().map(ToString::to_string);
+        (verb.get_name().to_owned(), about.unwrap_or_default())
+    });
+    verbs.collect()
+}
+
+/// Parses the command line with the arguments of its verb only. Help, errors and options before the
+/// verb need all verbs.
+fn parse(line: &[OsString]) -> Result<Cli, clap::Error> {
+    let verb = line.get(1).and_then(|word| word.to_str());
+    let alone = verb.and_then(|verb| {
+        // clap keeps only static text, and this happens once per process.
+        let name: &'static str = verb.to_owned().leak();
+        let command = arguments_of(verb)?(clap::Command::new(name));
+        let command = Common::augment_args(clap::Command::new("holm").subcommand(command));
+        let matches = command.try_get_matches_from(line).ok()?;
+        Cli::from_arg_matches(&matches).ok()
+    });
+    match alone {
+        Some(cli) => Ok(cli),
+        None => Cli::try_parse_from(line),
+    }
+}
+
+/// Whether `word` is the name of a verb as it is typed: `carry-out` of `CarryOut`.
+fn is_kebab_of(word: &str, verb: &str) -> bool {
+    let mut kebab = String::with_capacity(verb.len() + 2);
+    for (place, letter) in verb.char_indices() {
+        if letter.is_ascii_uppercase() && place > 0 {
+            kebab.push('-');
+        }
+        kebab.push(letter.to_ascii_lowercase());
+    }
+    word == kebab
 }
 
 /// Inside a workspace only verbs about this workspace work. Some need no daemon, the others use a
@@ -259,21 +360,24 @@ fn exit_code(fault: &Fault) -> ExitCode {
 
 /// Help and version are no errors; everything else is wrong usage, as text or as an error body.
 fn wrong_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    let asked = matches!(
+    let is_asked = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    if asked || !asks_for_json(arguments) {
+    if is_asked {
         // A reader that is gone is not worth a message.
         let _ = error.print();
-    } else {
-        Output::new(Format::Json).fault(&usage_fault(error));
+        return ExitCode::SUCCESS;
     }
-    if asked {
-        ExitCode::SUCCESS
+    let format = if asks_for_json(arguments) {
+        Format::Json
     } else {
-        ExitCode::from(Kind::Usage.exit_code())
-    }
+        Format::Human
+    };
+    let verbs = verbs();
+    let names: Vec<&str> = verbs.iter().map(|(name, _)| name.as_str()).collect();
+    Output::new(format).fault(&habits::fault(error, arguments, &names));
+    ExitCode::from(Kind::Usage.exit_code())
 }
 
 /// Whether `--json` was typed, determined without a successful parse. Arguments after `--` are not
@@ -285,28 +389,36 @@ fn asks_for_json(arguments: &[OsString]) -> bool {
         .any(|argument| argument == "--json")
 }
 
-fn usage_fault(error: &clap::Error) -> Fault {
-    let text = error.render().to_string();
-    let message = text
-        .split("\n\n")
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .trim();
-    let is_bare = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
-    );
-    if is_bare {
-        return Fault::new(Code::Usage, "a command is missing", "see `holm --help`");
+// === impl Common ===
+
+impl Common {
+    fn output(&self) -> Output {
+        let format = if self.json {
+            Format::Json
+        } else {
+            Format::Human
+        };
+        let output = Output::new(format);
+        if self.quiet { output.quiet() } else { output }
     }
-    Fault::new(Code::Usage, message, "see `holm --help`")
+}
+
+// === impl Color ===
+
+impl Color {
+    /// Puts it in force for the whole program.
+    fn set(self) {
+        match self {
+            Color::Auto => {}
+            Color::Always => anstream::ColorChoice::Always.write_global(),
+            Color::Never => anstream::ColorChoice::Never.write_global(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -314,29 +426,91 @@ mod tests {
     }
 
     fn parse(line: &[&str]) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(std::iter::once("holm").chain(line.iter().copied()))
+        let line = std::iter::once("holm").chain(line.iter().copied());
+        super::parse(&line.map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
     fn json_is_taken_everywhere_but_behind_the_command() {
-        assert!(parse(&["--json", "ls"]).unwrap().json);
-        assert!(parse(&["ls", "--json"]).unwrap().json);
-        assert!(parse(&["project", "ls", "--json"]).unwrap().json);
+        assert!(parse(&["--json", "ls"]).unwrap().common.json);
+        assert!(parse(&["ls", "--json"]).unwrap().common.json);
+        assert!(parse(&["project", "ls", "--json"]).unwrap().common.json);
         let cli = parse(&["exec", "x", "--", "npm", "--json"]).unwrap();
-        assert!(!cli.json);
+        assert!(!cli.common.json);
     }
 
     #[test]
-    fn wrong_usage_as_an_error_body() {
-        let line: Vec<OsString> = ["holm", "shwo", "--json"].map(OsString::from).to_vec();
-        assert!(asks_for_json(&line));
-        let fault = usage_fault(&Cli::try_parse_from(&line).unwrap_err());
-        assert_eq!(fault.code, Code::Usage);
-        assert_eq!(fault.message(), "unrecognized subcommand 'shwo'");
-        for line in [&["holm", "--json"][..], &["holm"], &["holm", "daemon"]] {
-            let fault = usage_fault(&Cli::try_parse_from(line).unwrap_err());
-            assert_eq!(fault.message(), "a command is missing", "{line:?}");
+    fn every_verb_is_parsed_alone() {
+        for verb in Cli::command().get_subcommands() {
+            let add =
+                arguments_of(verb.get_name()).unwrap_or_else(|| panic!("{}", verb.get_name()));
+            let alone = add(clap::Command::new("verb"));
+            let ids = |command: &clap::Command| -> Vec<String> {
+                let ids = command.get_arguments().map(|it| it.get_id().to_string());
+                ids.collect()
+            };
+            assert_eq!(ids(&alone), ids(verb));
+            let other_name = verb.get_all_aliases().next();
+            assert_eq!(other_name, None, "`arguments_of` does not find it");
         }
+    }
+
+    #[test]
+    fn errors_are_those_of_the_whole_command_line() {
+        for line in [&["exec", "x"][..], &["exec", "--help"], &["up", "--nosuch"]] {
+            let line = std::iter::once("holm").chain(line.iter().copied());
+            let line: Vec<OsString> = line.map(OsString::from).collect();
+            let alone = super::parse(&line).unwrap_err().to_string();
+            assert_eq!(alone, Cli::try_parse_from(&line).unwrap_err().to_string());
+        }
+    }
+
+    #[test]
+    fn wrong_usage_says_what_was_meant() {
+        let check = |words: &str, message: &str, hint: &str| {
+            let words = words.split_whitespace();
+            let line = std::iter::once("holm").chain(words).map(OsString::from);
+            let line: Vec<OsString> = line.collect();
+            let verbs = verbs();
+            let names: Vec<&str> = verbs.iter().map(|(name, _)| name.as_str()).collect();
+            let error = super::parse(&line).unwrap_err();
+            let fault = habits::fault(&error, &line, &names);
+            assert_eq!(fault.code, Code::Usage);
+            assert_eq!(
+                (fault.message().as_str(), fault.hint.as_str()),
+                (message, hint)
+            );
+        };
+        check("shwo --json", "no command shwo", "did you mean   holm show");
+        check("nosuchthing", "no command nosuchthing", "see `holm help`");
+        check(
+            "diff fix-login --sta",
+            "diff has no option --sta",
+            "did you mean   holm diff fix-login --stat",
+        );
+        check(
+            "exec x",
+            "exec needs a command after --",
+            "for example   holm exec fix-login -- npm test",
+        );
+        check(
+            "show",
+            "show needs a workspace",
+            "which there are   holm ls",
+        );
+        check("--json", "holm needs a command", "see `holm help`");
+        check("daemon", "daemon needs a command", "see `holm help daemon`");
+        check("delet x", "no command delet", "did you mean   holm rm");
+        check(
+            "daemon statsu",
+            "daemon has no command statsu",
+            "did you mean   holm daemon status",
+        );
+        check(
+            "doctor x",
+            "doctor does not take another argument: x",
+            "see `holm help doctor`",
+        );
         let line: Vec<OsString> = ["holm", "exec", "x", "--", "--json"]
             .map(OsString::from)
             .to_vec();

@@ -87,7 +87,7 @@ impl<'a> Moving<'a> {
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
         Ok(Sync {
-            commit: resolved.commit,
+            commit: Some(resolved.commit),
             reference: resolved.display,
             shallow: self.checkout.repository.shallow.clone(),
         })

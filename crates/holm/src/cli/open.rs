@@ -80,6 +80,10 @@ pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
     } else {
         Mode::Window
     };
+    let is_shown = mode == Mode::Window && !arguments.print;
+    if is_shown && !has_display() {
+        return without_display(context, &arguments);
+    }
     let found = find()?;
     let (workspace, proxy) = connect::block_on(async {
         let client = connect::started().await?;
@@ -311,15 +315,42 @@ fn shown(found: &Found, words: &[String], label: &str) -> Result<Option<u32>, Fa
     Ok(Some(child.id()))
 }
 
-fn not_shown(found: &Found, label: &str, status: ExitStatus) -> Fault {
+fn has_display() -> bool {
     let display = ["DISPLAY", "WAYLAND_DISPLAY"];
-    let has_display = display.iter().any(|name| std::env::var_os(name).is_some());
-    let why = if has_display {
-        format!("it ended ({status})")
-    } else {
-        "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)".to_owned()
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    display.iter().any(is_set)
+}
+
+/// Prints the address for a browser elsewhere, and says that no window can open here.
+fn without_display(context: &Context, arguments: &OpenArgs) -> Outcome {
+    let workspace = connect::block_on(async {
+        let client = connect::started().await?;
+        let id = resolve::one(&client, &arguments.workspace).await?;
+        client.workspace(&id).await
+    })?;
+    let port = chosen_port(&workspace, arguments.port.as_deref())?;
+    let url = workspace.ports.iter().find(|known| known.port == port);
+    let url = url.and_then(|known| known.url.clone());
+    if let (Some(url), false) = (&url, context.output.is_json()) {
+        context.output.asked_for(url);
+    }
+    let label = &workspace.label;
+    let message =
+        "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set), so no window can open";
+    let hint = match url {
+        Some(url) => format!(
+            "open {url} in a browser; `holm open {label} --headless` needs no display, `--print` shows the command line"
+        ),
+        None => format!(
+            "`holm open {label} --headless` needs no display; `--print` shows the command line"
+        ),
     };
-    let message = format!("{} opened no window: {why}", found.program.display());
+    Err(Fault::new(Code::NoBrowser, message, hint))
+}
+
+fn not_shown(found: &Found, label: &str, status: ExitStatus) -> Fault {
+    let program = found.program.display();
+    let message = format!("{program} opened no window: it ended ({status})");
     let hint = format!(
         "`holm open {label} --headless` needs no display; `--print` shows the command line to try by hand"
     );

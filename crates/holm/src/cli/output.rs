@@ -5,8 +5,10 @@
 //! [`printable`], so that no control character reaches a terminal; if a caller forgets that,
 //! control sequences are removed here. A closed reader ends the program quietly.
 
+use super::terminal;
 use clap::builder::styling::{AnsiColor, Style};
 use holm_api::ErrorBody;
+use holm_config::daemon_user::DaemonUser;
 use holm_core::session::drawing;
 use holm_core::{Code, Fault};
 use serde::Serialize;
@@ -23,7 +25,10 @@ pub enum Format {
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     format: Format,
+    is_quiet: bool,
 }
+
+const MOST_HINTS: usize = 3;
 
 /// 128 + SIGPIPE: what a shell reports for a program whose reader is gone.
 pub const BROKEN_PIPE_EXIT: u8 = 141;
@@ -39,7 +44,22 @@ pub const FAINT: Style = Style::new().dimmed();
 
 impl Output {
     pub fn new(format: Format) -> Self {
-        Self { format }
+        Self {
+            format,
+            is_quiet: false,
+        }
+    }
+
+    /// Without remarks: only what was asked for, and errors.
+    pub fn quiet(self) -> Self {
+        Self {
+            is_quiet: true,
+            ..self
+        }
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet && self.format == Format::Human
     }
 
     pub fn is_json(&self) -> bool {
@@ -83,8 +103,16 @@ impl Output {
 
     /// Prints a remark for people on stderr; nothing with `--json`.
     pub fn remark(&self, text: &str) {
-        if self.format == Format::Human {
+        if self.format == Format::Human && !self.is_quiet {
             say(text);
+        }
+    }
+
+    /// Prints up to three commands to type next, for people at a terminal who want hints.
+    pub fn next(&self, hints: &[(&str, &str)]) {
+        let is_wanted = self.format == Format::Human && !self.is_quiet;
+        if is_wanted && std::io::stderr().is_terminal() && wants_hints() {
+            say(&next_text(hints));
         }
     }
 
@@ -97,6 +125,25 @@ impl Output {
             Format::Human => say(&fault_text(fault)),
         }
     }
+}
+
+/// `next:` and commands on lines of their own, each behind its purpose.
+fn next_text(hints: &[(&str, &str)]) -> String {
+    let hints = &hints[..hints.len().min(MOST_HINTS)];
+    let width = hints.iter().map(|(purpose, _)| purpose.chars().count());
+    let width = width.max().unwrap_or(0);
+    let lines = hints.iter().enumerate().map(|(row, (purpose, command))| {
+        let head = if row == 0 { "next:" } else { "     " };
+        let (purpose, command) = (printable(purpose), printable(command));
+        format!("{FAINT}{head}{FAINT:#} {purpose:width$}   {HINT}{command}{HINT:#}")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `[cli] hints` of the user's settings. Settings that cannot be read are reported by other commands.
+fn wants_hints() -> bool {
+    let settings = DaemonUser::current().and_then(|user| user.settings());
+    settings.map_or(true, |settings| settings.hints)
 }
 
 /// An error for people: `error: …`, further lines, and `hint: …`. A cancellation by the user is no
@@ -159,20 +206,23 @@ pub fn can_ask() -> bool {
 
 /// Asks on the terminal. Anything but a clear yes is a no.
 pub fn ask(question: &str) -> bool {
+    let answer = ask_for(question, "[y/N]");
+    let answer = answer.map(|typed| typed.trim().to_ascii_lowercase());
+    matches!(answer.as_deref(), Some("y" | "yes"))
+}
+
+/// Asks on the terminal for one of the listed answers; `None`: nothing was typed.
+pub fn ask_for(question: &str, answers: &str) -> Option<String> {
     // The lock is released before waiting for an answer, so that other threads can print.
     let asked = {
         let question = for_terminal(question, std::io::stderr().is_terminal());
         let mut stderr = anstream::stderr().lock();
-        write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush())
+        write!(stderr, "{question} {answers} ").and_then(|()| stderr.flush())
     };
-    if asked.is_err() {
-        return false;
-    }
+    asked.ok()?;
     let mut answer = String::new();
-    match std::io::stdin().read_line(&mut answer) {
-        Ok(_) => matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"),
-        Err(_) => false,
-    }
+    let read = std::io::stdin().read_line(&mut answer).ok()?;
+    (read > 0).then_some(answer)
 }
 
 /// Whether a character is a control or an invisible direction change.
@@ -181,17 +231,87 @@ fn steers(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Colours stay; only terminals need filtering.
+/// Colours stay; only terminals need filtering, and some have no glyphs.
 fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    if is_terminal {
-        Cow::Owned(drawing::lines(text))
-    } else {
-        Cow::Borrowed(text)
+    if !is_terminal {
+        return Cow::Borrowed(text);
     }
+    let text = drawing::lines(text);
+    Cow::Owned(if has_glyphs() { text } else { ascii(&text) })
+}
+
+/// Breaks lines that are longer than the terminal between words. What follows is indented.
+fn wrapped(text: &str, columns: usize) -> String {
+    let width = |text: &str| {
+        anstream::adapter::strip_str(text)
+            .to_string()
+            .chars()
+            .count()
+    };
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if width(line) <= columns {
+            lines.push(line.to_owned());
+            continue;
+        }
+        let (mut part, mut used) = (String::new(), 0);
+        for word in line.split(' ') {
+            let taken = width(word);
+            if used > 0 && used + 1 + taken > columns {
+                lines.push(std::mem::take(&mut part));
+                part.push_str("  ");
+                used = 1;
+            } else if used > 0 || !part.is_empty() {
+                part.push(' ');
+            }
+            part.push_str(word);
+            used += 1 + taken;
+        }
+        lines.push(part);
+    }
+    lines.join("\n")
+}
+
+/// Whether the terminal draws more than ASCII: its locale is UTF-8, and it is neither `dumb` nor the
+/// console of Linux.
+fn has_glyphs() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
+    is_utf8 && !matches!(set("TERM").as_deref(), Some("dumb" | "linux"))
+}
+
+/// Our glyphs in ASCII.
+fn ascii(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '✓' => plain.push_str("ok"),
+            '✗' | '×' => plain.push('x'),
+            '●' => plain.push('*'),
+            '◆' => plain.push('!'),
+            '▲' => plain.push('^'),
+            '◐' => plain.push('>'),
+            '◌' | '·' => plain.push('.'),
+            '□' | '−' | '–' => plain.push('-'),
+            '│' => plain.push('|'),
+            '→' => plain.push_str("->"),
+            '…' => plain.push_str("..."),
+            other => plain.push(other),
+        }
+    }
+    plain
 }
 
 fn say(text: &str) {
-    let text = for_terminal(text, std::io::stderr().is_terminal());
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut text = for_terminal(text, is_terminal);
+    if is_terminal {
+        text = Cow::Owned(wrapped(&text, terminal::size_of_stderr()));
+    }
     // If stderr is closed, there is no one left to inform.
     let _ = write_line(&mut anstream::stderr().lock(), &text);
 }
@@ -237,6 +357,33 @@ mod tests {
         check("a\r\nb\tc", "a\\r\\nb\\tc");
         check("a\u{202e}b\u{9b}", "a\\u{202e}b\\u{9b}");
         assert_eq!(printable_lines("one\ntw\u{7}o\n"), "one\ntw\\u{7}o");
+    }
+
+    #[test]
+    fn hints_are_commands_at_the_end_of_a_line() {
+        let text = next_text(&[("answer it", "holm session attach x"), ("all", "holm ls")]);
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "next: answer it   holm session attach x\n      all         holm ls"
+        );
+    }
+
+    #[test]
+    fn prose_is_broken_between_words() {
+        assert_eq!(
+            wrapped("hint: one two three four\nshort", 14),
+            "hint: one two\n  three four\nshort"
+        );
+        assert_eq!(wrapped("a-word-that-is-longer", 5), "a-word-that-is-longer");
+        assert_eq!(wrapped("  x  y", 80), "  x  y");
+    }
+
+    #[test]
+    fn glyphs_have_an_ascii_form() {
+        assert_eq!(
+            ascii("✓ a → :3000 … +1 −2 größe"),
+            "ok a -> :3000 ... +1 -2 größe"
+        );
     }
 
     #[test]

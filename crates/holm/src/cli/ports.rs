@@ -1,7 +1,7 @@
 //! `holm ports`: every port, inside and on the host.
 
 use super::completions::labels;
-use super::table::Table;
+use super::output::{GOOD, HINT, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::port::WorkspacePort;
@@ -38,41 +38,80 @@ pub fn run(context: &Context, arguments: PortsArgs) -> Outcome {
         );
         return Ok(ExitCode::SUCCESS);
     }
+    if context.output.is_quiet() {
+        let addresses: Vec<String> = list
+            .ports
+            .iter()
+            .map(|entry| main_address(&entry.port))
+            .collect();
+        context.output.asked_for(&addresses.join("\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
     context.output.result(&list, || render(&list.ports));
     Ok(ExitCode::SUCCESS)
 }
 
+/// One block per workspace: `● web    :3000  http://…   127.0.0.1:23107`.
 fn render(ports: &[WorkspacePort]) -> String {
-    let mut table = Table::new([
-        "WORKSPACE",
-        "NAME",
-        "INSIDE",
-        "HOST",
-        "URL",
-        "SOURCE",
-        "LISTENING",
-    ]);
-    for entry in ports {
-        let port = &entry.port;
-        let listening = match (port.listening, port.canonical) {
-            (true, false) => "yes".to_owned(),
-            (false, false) => "no".to_owned(),
-            (is_listening, true) => {
-                let word = if is_listening { "yes" } else { "no" };
-                format!("{word}, and localhost:{} leads here", port.port)
-            }
-        };
-        table.row([
-            format!("{}/{}", entry.project, entry.label),
-            port.name.clone(),
-            port.port.to_string(),
-            port.host_port.map_or_else(|| "-".to_owned(), host_address),
-            port.url.clone().unwrap_or_else(|| "-".to_owned()),
-            port.source.clone(),
-            listening,
-        ]);
+    let mut blocks: Vec<String> = Vec::new();
+    let mut rest = ports;
+    while let Some(first) = rest.first() {
+        let end = rest
+            .iter()
+            .position(|entry| entry.workspace != first.workspace);
+        let (own, others) = rest.split_at(end.unwrap_or(rest.len()));
+        blocks.push(block(own));
+        rest = others;
     }
-    table.render()
+    blocks.join("\n")
+}
+
+fn block(ports: &[WorkspacePort]) -> String {
+    let held = ports.iter().filter(|entry| entry.port.canonical);
+    let held: Vec<String> = held.map(|entry| entry.port.port.to_string()).collect();
+    let mut text = match ports.first() {
+        Some(entry) => format!("{}/{}", printable(&entry.project), printable(&entry.label)),
+        None => String::new(),
+    };
+    if !held.is_empty() {
+        text.push_str(&format!(", holds localhost:{}", held.join(" and :")));
+    }
+    text.push('\n');
+    let width = |of: fn(&Port) -> usize| {
+        let widths = ports.iter().map(|entry| of(&entry.port));
+        widths.max().unwrap_or(0)
+    };
+    let name = width(|port| port.name.chars().count());
+    let inside = width(|port| port.port.to_string().len() + 1);
+    let address = width(|port| main_address(port).chars().count());
+    for WorkspacePort { port, .. } in ports {
+        let (style, glyph) = if port.listening {
+            (GOOD, "●")
+        } else {
+            (HINT, "◌")
+        };
+        let number = format!(":{}", port.port);
+        let second = match port.host_port {
+            Some(host) if !main_address(port).ends_with(&format!(":{host}")) => host_address(host),
+            _ => String::new(),
+        };
+        let row = format!(
+            "{:name$}  {number:inside$}  {:address$}  {second}",
+            printable(&port.name),
+            printable(&main_address(port))
+        );
+        text.push_str(&format!("{style}{glyph}{style:#} {}\n", row.trim_end()));
+    }
+    text
+}
+
+/// The preview, or the address on the host.
+fn main_address(port: &Port) -> String {
+    let host = || port.host_port.map(host_address);
+    port.url
+        .clone()
+        .or_else(host)
+        .unwrap_or_else(|| "–".to_owned())
 }
 
 fn host_address(port: u16) -> String {
@@ -88,9 +127,12 @@ pub fn lines(ports: &[Port]) -> Vec<String> {
         .collect();
     let url_width = urls.iter().map(|url| url.len()).max().unwrap_or(0);
     let line = |(port, url): (&Port, &&str)| {
-        let host = port
-            .host_port
-            .map_or_else(String::new, |host| format!("http://127.0.0.1:{host}"));
+        let is_http = url.is_empty() || url.starts_with("http://");
+        let host = match port.host_port {
+            Some(host) if is_http => format!("http://127.0.0.1:{host}"),
+            // The address on the host is the only one.
+            _ => String::new(),
+        };
         let mut parts = vec![format!("{:name_width$}", port.name)];
         if url_width > 0 {
             parts.push(format!("{url:url_width$}"));
@@ -145,12 +187,15 @@ mod tests {
         let mut db = port("5432", 5432, None);
         db.host_port = None;
         db.source = "discovered".to_owned();
-        let text = render(&[entry(web), entry(db)]);
+        let mut pg = port("pg", 5433, Some("postgres://127.0.0.1:23109"));
+        pg.host_port = Some(23_109);
+        let text = render(&[entry(web), entry(pg), entry(db)]);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
-            "WORKSPACE       NAME  INSIDE  HOST             URL                                  SOURCE      LISTENING\n\
-             shop/fix-login  web   3000    127.0.0.1:23107  http://web.fix-login.localhost:7070  declared    yes, and localhost:3000 leads here\n\
-             shop/fix-login  5432  5432    -                -                                    discovered  no\n"
+            "shop/fix-login, holds localhost:3000\n\
+             ● web   :3000  http://web.fix-login.localhost:7070  127.0.0.1:23107\n\
+             ◌ pg    :5433  postgres://127.0.0.1:23109\n\
+             ◌ 5432  :5432  –\n"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Progress of a long operation: a bar on a terminal, a line every few seconds elsewhere, nothing
-//! with `--json`. Used by `up` while a base is built.
+//! Progress of a long operation: a bar on a terminal, a line every few seconds elsewhere if there is
+//! something new, nothing with `--json`. Used by `up` while a base is built.
 
 use super::Context;
 use super::output::printable;
@@ -29,6 +29,8 @@ enum Shown {
     Bar(Option<ProgressBar>),
     Lines {
         last: Instant,
+        /// Without the seconds.
+        said: String,
     },
 }
 
@@ -42,7 +44,10 @@ impl<'a> Progress<'a> {
         } else if std::io::stderr().is_terminal() {
             Shown::Bar(None)
         } else {
-            Shown::Lines { last: begun }
+            Shown::Lines {
+                last: begun,
+                said: String::new(),
+            }
         };
         Self {
             context,
@@ -72,12 +77,13 @@ impl<'a> Progress<'a> {
                 bar.set_length(total.max(done));
                 bar.set_position(done);
             }
-            Shown::Lines { last } => {
-                if last.elapsed() >= LINE_EVERY {
+            Shown::Lines { last, said } => {
+                let news = line(&step, done, total);
+                if last.elapsed() >= LINE_EVERY && news != *said {
                     *last = Instant::now();
                     let seconds = self.begun.elapsed().as_secs();
-                    let line = line(&step, done, total, seconds);
-                    self.context.output.remark(&line);
+                    self.context.output.remark(&format!("{news}, {seconds} s"));
+                    *said = news;
                 }
             }
         }
@@ -106,11 +112,12 @@ fn restyle(bar: &ProgressBar, template: &str) {
     }
 }
 
-fn line(step: &str, done: u64, total: u64, seconds: u64) -> String {
+/// What is new in a line; without a terminal, a line that repeats the one before is not printed.
+fn line(step: &str, done: u64, total: u64) -> String {
     match total {
-        0 if done == 0 => format!("  {step}, {seconds} s"),
-        0 => format!("  {step}: {done} files, {seconds} s"),
-        total => format!("  {step}: {done} of {total} files, {seconds} s"),
+        0 if done == 0 => format!("  {step}"),
+        0 => format!("  {step}: {done} files"),
+        total => format!("  {step}: {done} of {total} files"),
     }
 }
 
@@ -119,12 +126,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_name_files_and_seconds() {
-        assert_eq!(
-            line("checking out", 5, 9, 3),
-            "  checking out: 5 of 9 files, 3 s"
-        );
-        assert_eq!(line("linking", 5, 0, 3), "  linking: 5 files, 3 s");
-        assert_eq!(line("setup: npm ci", 0, 0, 3), "  setup: npm ci, 3 s");
+    fn lines_name_files() {
+        assert_eq!(line("checking out", 5, 9), "  checking out: 5 of 9 files");
+        assert_eq!(line("linking", 5, 0), "  linking: 5 files");
+        assert_eq!(line("setup: npm ci", 0, 0), "  setup: npm ci");
     }
 }

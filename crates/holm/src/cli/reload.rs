@@ -1,94 +1,279 @@
-//! `holm reload`: applies the `holm.toml` in a workspace's tree, after showing what changes.
+//! `holm reload`: applies a changed `holm.toml` to workspaces, after showing what changes.
 
 use super::completions::labels;
-use super::output::{self, FAINT, GOOD, STRONG, printable};
+use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Display};
+use super::user_checkout::{Checkout, HOLM_TOML};
+use super::work::Subject;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
-use holm_api::reload::{Reload, Reloaded};
-use holm_core::{Code, Fault};
+use holm_api::Workspace;
+use holm_api::client::Client;
+use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
+use serde_json::json;
+use std::process::ExitCode;
 
 /// Take over a changed holm.toml
 ///
-/// Applies the file that is in the workspace's tree now. Until then edits of it do nothing. Egress
-/// changes at once, and connections that are no longer allowed are cut. New services are started,
-/// missing ones are stopped, and those whose `run`, `env` or `ready` changed are restarted; returns
-/// when all are ready. The rest takes effect at the next start, or only with a new workspace, and
-/// is listed. An existing volume keeps its data, its policy and its seed, even when it is no longer
-/// declared. Requests beyond those in force need approval, as with `holm trust`.
+/// Applies the holm.toml of your checkout as it is now, committed or not, and shows the difference
+/// first. Without WS it does so for every workspace of this project. Edits of the file do nothing
+/// until then. Egress and [env] change at once, and connections that are no longer allowed are cut. New services
+/// are started, missing ones are stopped, and those whose `run`, `env` or `ready` changed are
+/// restarted; returns when all are ready. The rest takes effect at the next start, or only with a
+/// new workspace, and is listed. An existing volume keeps its data, its policy and its seed, even
+/// when it is no longer declared. Requests beyond those in force need approval, as with `holm trust`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm reload fix-login\n  holm reload fix-login --yes")]
+#[command(after_help = "Examples:\n  \
+    holm reload\n  \
+    holm reload fix-login --dry-run\n  \
+    holm reload fix-login --committed --yes")]
 pub struct ReloadArgs {
-    /// A label, project/label, an id or the beginning of an id
+    /// Labels, project/label, ids or beginnings of ids; default: all workspaces of this project
     #[arg(value_name = "WS", add = labels())]
-    workspace: String,
+    workspaces: Vec<String>,
+    /// Take the file of the workspace's commit instead of your checkout's
+    #[arg(long, conflicts_with = "inside")]
+    committed: bool,
+    /// Take the file that is inside the workspace, which its programs can write
+    #[arg(long)]
+    inside: bool,
+    /// Only show the difference
+    #[arg(long)]
+    dry_run: bool,
     /// Approve its requests to the host without asking
     #[arg(long)]
     yes: bool,
     /// Do not wait for services to become ready
     #[arg(long)]
     no_wait: bool,
+    /// Print the text of the file, for the daemon
+    #[arg(long, hide = true)]
+    show_config: bool,
+}
+
+/// What became of one workspace.
+struct Taken {
+    workspace: Workspace,
+    reloaded: Reloaded,
+    /// The place of the file, for people.
+    place: String,
+    /// The file inside the workspace is another one.
+    differs_inside: bool,
+    trouble: Option<Fault>,
 }
 
 pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
-    let (reloaded, trouble) = connect::block_on(async {
+    let taken = connect::block_on(async {
         let client = connect::started().await?;
-        let id = resolve::one(&client, &arguments.workspace).await?;
-        let look = Reload {
-            dry_run: true,
-            ..Reload::default()
-        };
-        let shown = client.reload(&id, &look).await?;
-        if shown.changes.is_empty() {
-            return Ok((shown, None));
+        let ids = workspaces(&client, &arguments.workspaces).await?;
+        let mut taken = Vec::new();
+        for id in ids {
+            let subject = Subject {
+                client: client.clone(),
+                id,
+            };
+            if arguments.show_config {
+                let workspace = subject.client.workspace(&subject.id).await?;
+                let (config, _) = text(&subject, &workspace, &arguments).await?;
+                context.output.document(&ConfigText { config });
+                continue;
+            }
+            taken.push(one(context, &subject, &arguments).await?);
         }
-        context.output.remark(&changes_text(&shown));
-        if !shown.asks.is_empty() && !arguments.yes {
-            approve(context, &arguments.workspace, &shown).await?;
-        }
-        let apply = Reload {
-            dry_run: false,
-            content: Some(shown.content),
-            approve: true,
-        };
-        let reloaded = client.reload(&id, &apply).await?;
-        let is_moving = reloaded
-            .changes
-            .iter()
-            .any(|change| change.starts_with("services."));
-        if arguments.no_wait || !is_moving {
-            return Ok((reloaded, None));
-        }
-        let found = client.workspace(&id).await?;
-        let display = Display::live(context);
-        let readied = ready::wait(&client, found, display, ready::interruption()).await?;
-        Ok((reloaded, readied.trouble))
+        Ok(taken)
     })?;
-    context.output.done(&reloaded, || {
-        if reloaded.changes.is_empty() {
-            return "Nothing has changed.".to_owned();
-        }
-        taken_over(&reloaded, &arguments.workspace)
-    });
-    ready::outcome(context, trouble.as_ref())
+    report(context, &taken);
+    let mut outcome = Ok(ExitCode::SUCCESS);
+    for trouble in taken.iter().filter_map(|taken| taken.trouble.as_ref()) {
+        outcome = ready::outcome(context, Some(trouble));
+    }
+    outcome
 }
 
-/// The applied changes, and what needs a restart or a new workspace.
-fn taken_over(reloaded: &Reloaded, typed: &str) -> String {
-    let mut text = format!("{GOOD}✓{GOOD:#} taken over");
-    let keys = |keys: &[String]| printable(&keys.join(", "));
-    if !reloaded.at_next_start.is_empty() {
-        let (keys, typed) = (keys(&reloaded.at_next_start), printable(typed));
-        text.push_str(&format!(
-            "; {keys} at the next start (`holm restart {typed}`)"
+/// The workspaces that were named, or all of the project of this directory.
+async fn workspaces(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId>, Fault> {
+    if !typed.is_empty() {
+        return resolve::all(client, typed).await;
+    }
+    let checkout = Checkout::find().await?;
+    let project = checkout.repository.project_id.as_ref();
+    let names = client.names().await?.names.into_iter();
+    let own = names.filter(|name| project == Some(&name.project_id));
+    let ids: Vec<WorkspaceId> = own.map(|name| name.id).collect();
+    if ids.is_empty() {
+        let message = "this repository has no workspaces";
+        return Err(Fault::new(
+            Code::WorkspaceNotFound,
+            message,
+            "`holm up` makes one",
         ));
     }
-    if !reloaded.needs_new_workspace.is_empty() {
-        let keys = keys(&reloaded.needs_new_workspace);
-        text.push_str(&format!("; {keys} only with a new workspace (`holm up`)"));
+    Ok(ids)
+}
+
+async fn one(context: &Context, subject: &Subject, arguments: &ReloadArgs) -> Result<Taken, Fault> {
+    let Subject { client, id } = subject;
+    let workspace = client.workspace(id).await?;
+    let (config, place) = text(subject, &workspace, arguments).await?;
+    let look = Reload {
+        dry_run: true,
+        from: arguments.source(),
+        config,
+        ..Reload::default()
+    };
+    let shown = client.reload(id, &look).await?;
+    let mut taken = Taken {
+        differs_inside: false,
+        reloaded: shown.clone(),
+        trouble: None,
+        workspace,
+        place,
+    };
+    if shown.changes.is_empty() {
+        taken.differs_inside = differs_inside(subject, &taken.workspace, &look).await;
+        return Ok(taken);
     }
-    text
+    context.output.remark(&changes_text(&taken));
+    if arguments.dry_run {
+        return Ok(taken);
+    }
+    if !shown.asks.is_empty() && !arguments.yes {
+        approve(context, &taken.workspace.label, &shown).await?;
+    }
+    let apply = Reload {
+        dry_run: false,
+        content: Some(shown.content),
+        approve: true,
+        ..look
+    };
+    taken.reloaded = client.reload(id, &apply).await?;
+    let changes = taken.reloaded.changes.iter();
+    let is_moving = changes
+        .clone()
+        .any(|change| change.starts_with("services."));
+    if is_moving && !arguments.no_wait {
+        let found = client.workspace(id).await?;
+        let display = Display::live(context);
+        let readied = ready::wait(client, found, display, ready::interruption()).await?;
+        taken.trouble = readied.trouble;
+    }
+    Ok(taken)
+}
+
+// === impl ReloadArgs ===
+
+impl ReloadArgs {
+    fn source(&self) -> ReloadFrom {
+        match (self.inside, self.committed) {
+            (true, _) => ReloadFrom::Inside,
+            (_, true) => ReloadFrom::Commit,
+            _ => ReloadFrom::Checkout,
+        }
+    }
+}
+
+/// The text that was asked for, and where it is. The daemon reads the file inside.
+async fn text(
+    subject: &Subject,
+    workspace: &Workspace,
+    arguments: &ReloadArgs,
+) -> Result<(Option<String>, String), Fault> {
+    if arguments.inside {
+        return Ok((None, format!("inside {}", workspace.label)));
+    }
+    let checkout = subject.repository(workspace).await?;
+    let place = checkout.repository.toplevel.display().to_string();
+    let (text, place) = if arguments.committed {
+        let commit = workspace.commit.as_deref();
+        let files = checkout.files_at(commit).await?;
+        let short: String = commit.unwrap_or("no commit").chars().take(7).collect();
+        (files.holm_toml, format!("of {short}"))
+    } else {
+        (checkout.holm_toml()?, format!("of {place}"))
+    };
+    // A missing file is an empty one; only `--show-config` tells them apart.
+    let text = if arguments.show_config {
+        text
+    } else {
+        Some(text.unwrap_or_default())
+    };
+    Ok((text, place))
+}
+
+/// Whether a running workspace has another file inside than the one in force.
+async fn differs_inside(subject: &Subject, workspace: &Workspace, look: &Reload) -> bool {
+    if look.from == ReloadFrom::Inside || workspace.state != "running" {
+        return false;
+    }
+    let inside = Reload {
+        dry_run: true,
+        from: ReloadFrom::Inside,
+        ..Reload::default()
+    };
+    let found = subject.client.reload(&subject.id, &inside).await;
+    // A file that cannot be read or is wrong is not worth a message here.
+    found.is_ok_and(|found| !found.changes.is_empty())
+}
+
+fn report(context: &Context, taken: &[Taken]) {
+    if context.output.is_json() {
+        match taken {
+            [] => {}
+            [one] => context.output.document(&one.reloaded),
+            all => {
+                let all = all.iter().map(|taken| {
+                    let mut document = json!(taken.reloaded);
+                    document["workspace"] = json!(taken.workspace.id);
+                    document["label"] = json!(taken.workspace.label);
+                    document
+                });
+                let all: Vec<_> = all.collect();
+                context.output.document(&json!({ "reloaded": all }));
+            }
+        }
+    }
+    let is_told = |taken: &&Taken| taken.reloaded.applied || taken.reloaded.changes.is_empty();
+    for taken in taken.iter().filter(is_told) {
+        context.output.remark(&taken.text());
+    }
+}
+
+// === impl Taken ===
+
+impl Taken {
+    /// The applied changes, and what needs a restart or a new workspace.
+    fn text(&self) -> String {
+        let label = printable(&self.workspace.label);
+        let place = printable(&self.place);
+        let mut text = if self.reloaded.changes.is_empty() {
+            format!("{GOOD}✓{GOOD:#} {label}  nothing changed: {HOLM_TOML} {place} is in force")
+        } else {
+            format!("{GOOD}✓{GOOD:#} {label}  {HOLM_TOML} {place} is in force")
+        };
+        let keys = |keys: &[String]| printable(&keys.join(", "));
+        for note in &self.reloaded.notes {
+            let note = printable(note);
+            text.push_str(&format!("\n  {WARNING}warning{WARNING:#}  {note}"));
+        }
+        if !self.reloaded.at_next_start.is_empty() {
+            let keys = keys(&self.reloaded.at_next_start);
+            text.push_str(&format!(
+                "\n  needs a restart: {keys}   holm restart {label}"
+            ));
+        }
+        if !self.reloaded.needs_new_workspace.is_empty() {
+            let keys = keys(&self.reloaded.needs_new_workspace);
+            text.push_str(&format!("\n  only in new workspaces: {keys}   holm up"));
+        }
+        if self.differs_inside {
+            text.push_str(&format!(
+                "\n  {HOLM_TOML} inside the workspace differs   holm reload {label} --inside"
+            ));
+        }
+        text
+    }
 }
 
 async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(), Fault> {
@@ -118,11 +303,12 @@ async fn approve(context: &Context, typed: &str, shown: &Reloaded) -> Result<(),
     }
 }
 
-fn changes_text(shown: &Reloaded) -> String {
-    let lines: Vec<_> = shown
-        .changes
-        .iter()
-        .map(|change| printable(change))
-        .collect();
-    format!("{FAINT}holm.toml:{FAINT:#}\n  {}", lines.join("\n  "))
+fn changes_text(taken: &Taken) -> String {
+    let changes = taken.reloaded.changes.iter();
+    let lines: Vec<_> = changes.map(|change| printable(change)).collect();
+    let (place, label) = (printable(&taken.place), printable(&taken.workspace.label));
+    format!(
+        "{FAINT}{HOLM_TOML} {place}, for {label}:{FAINT:#}\n  {}",
+        lines.join("\n  ")
+    )
 }

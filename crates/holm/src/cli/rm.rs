@@ -17,7 +17,7 @@ pub struct RmArgs {
     #[arg(value_name = "WS", required = true, add = labels())]
     workspaces: Vec<String>,
     /// Remove even with unsaved work, which the trash keeps
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
 }
 
@@ -34,7 +34,7 @@ pub fn run(context: &Context, arguments: RmArgs) -> Outcome {
         |workspace| {
             format!(
                 "moved to the trash; `holm restore {}` brings it back",
-                workspace.id
+                workspace.label
             )
         },
     )

@@ -17,6 +17,8 @@ use std::path::PathBuf;
 pub struct SharedRefs {
     refs: Vec<(String, String)>,
     digest: String,
+    /// The daemon's answer about them and the current commit, if it was asked already.
+    answer: Option<SyncAnswer>,
 }
 
 /// What the daemon should have.
@@ -33,8 +35,15 @@ pub async fn register(
     checkout: &Checkout,
     wanted: &Wanted<'_>,
 ) -> Result<SyncAnswer, Fault> {
-    let mut sync = question(checkout, wanted)?;
-    let answer = match client.sync_project(&sync).await {
+    let name = wanted.config.project.name.as_ref();
+    let name = name.map_or_else(|| directory_name(checkout), ToString::to_string);
+    let mut sync = question(checkout, &wanted.refs, wanted.commit.clone())?;
+    sync.name = Some(name);
+    let asked = match wanted.refs.answer.clone() {
+        Some(answer) => Ok(answer),
+        None => client.sync_project(&sync).await,
+    };
+    let answer = match asked {
         Err(fault) if fault.code == Code::ProjectElsewhere => {
             if is_still_there(client, checkout).await? {
                 sync.project_id = None
@@ -94,31 +103,44 @@ impl SharedRefs {
     pub async fn of(checkout: &Checkout) -> Result<Self, Fault> {
         let refs = checkout.git(|repository| repository.refs()).await?;
         let digest = refs_digest(&refs, &checkout.repository.shallow);
-        Ok(Self { refs, digest })
+        Ok(Self {
+            refs,
+            digest,
+            answer: None,
+        })
+    }
+
+    /// As [`SharedRefs::of`], for a start from the current commit. Asks the daemon about a project that it knows, before
+    /// the files of the commit are read. Without an answer, [`register`] asks later.
+    pub async fn with_answer(client: &Client, checkout: &Checkout) -> Result<Self, Fault> {
+        let mut refs = Self::of(checkout).await?;
+        if checkout.repository.project_id.is_some() {
+            let sync = question(checkout, &refs, checkout.repository.head.clone())?;
+            refs.answer = client.sync_project(&sync).await.ok();
+        }
+        Ok(refs)
     }
 }
 
-fn question(checkout: &Checkout, wanted: &Wanted<'_>) -> Result<Sync, Fault> {
+fn directory_name(checkout: &Checkout) -> String {
+    let name = checkout.repository.main_root.file_name();
+    name.map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+fn question(checkout: &Checkout, refs: &SharedRefs, commit: Option<String>) -> Result<Sync, Fault> {
     let repository = &checkout.repository;
-    let name = match &wanted.config.project.name {
-        Some(name) => name.to_string(),
-        None => repository
-            .main_root
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default(),
-    };
     Ok(Sync {
         project_id: repository.project_id.as_ref().map(ToString::to_string),
-        name,
+        name: None,
         path: path_text(&repository.main_root)?,
         git_dir: path_text(&repository.common_dir)?,
         device: repository.device,
         inode: repository.inode,
         moved: false,
         object_format: repository.object_format.clone(),
-        commit: wanted.commit.clone(),
-        refs_digest: wanted.refs.digest.clone(),
+        commit,
+        refs_digest: refs.digest.clone(),
     })
 }
 

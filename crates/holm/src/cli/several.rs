@@ -132,6 +132,12 @@ fn report_each(
             }),
         }
     }
+    if context.output.is_quiet() {
+        let ids: Vec<&str> = workspaces.iter().map(|one| one.id.as_str()).collect();
+        if !ids.is_empty() {
+            context.output.asked_for(&ids.join("\n"));
+        }
+    }
     for workspace in workspaces {
         let label = printable(&workspace.label);
         let done = done(workspace);

@@ -1,14 +1,15 @@
 //! `holm show`: everything about one workspace.
 
 use super::completions::labels;
-use super::ls::{age, start_of, state};
+use super::figures::{age, clock, here_and_now};
+use super::ls::{start_of, state};
 use super::output::{STRONG, WARNING, printable};
 use super::top::percent;
 use super::{Context, Outcome, connect, ports, resolve};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::numbers::WorkspaceNumbers;
-use holm_core::config::{Limits, Policy, display_size, rough_size};
+use holm_core::config::{Policy, rough_size};
 use holm_core::isolation::Isolation;
 use holm_core::numbers::sparkline;
 use std::process::ExitCode;
@@ -38,9 +39,9 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
         }
         Ok(shown)
     })?;
-    let now = jiff::Timestamp::now();
+    let now = here_and_now();
     context.output.result(&shown, || {
-        let mut text = render(&shown, now);
+        let mut text = render(&shown, &now);
         if let Some(numbers) = &shown.numbers {
             takes(&mut text, numbers);
         }
@@ -98,7 +99,8 @@ fn disk(numbers: &WorkspaceNumbers) -> String {
     format!("{}  ({})", rough_size(total), parts.join("; "))
 }
 
-fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
+fn render(workspace: &Workspace, zoned: &jiff::Zoned) -> String {
+    let now = zoned.timestamp();
     let mut text = String::new();
     let label = printable(&workspace.label);
     let project = printable(&workspace.project);
@@ -121,7 +123,10 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
         Some(commit) => format!("{} ({commit})", start_of(workspace)),
         None => "an empty repository".to_owned(),
     };
-    let ago = |time: &str| format!("{time} ({} ago)", age(time, now));
+    let ago = |time: &str| match age(time, now).as_str() {
+        "now" => format!("{}, now", clock(time, zoned)),
+        age => format!("{}, {age} ago", clock(time, zoned)),
+    };
     for (name, value) in [
         ("state", state(workspace)),
         ("root", workspace.root.clone()),
@@ -138,7 +143,7 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     if !workspace.protected_paths.is_empty() {
         line(
             &mut text,
-            "protected",
+            "read-only",
             &workspace.protected_paths.join(", "),
         );
     }
@@ -153,7 +158,7 @@ fn render(workspace: &Workspace, now: jiff::Timestamp) -> String {
     }
     services(&mut text, workspace);
     snapshots(&mut text, workspace);
-    limits(&mut text, &workspace.limits);
+    limits(&mut text, workspace);
     isolation(&mut text, workspace);
     text
 }
@@ -192,21 +197,35 @@ fn snapshots(text: &mut String, workspace: &Workspace) {
     }
 }
 
-fn limits(text: &mut String, limits: &Limits) {
+/// The limits, each with the truth about whether it is enforced.
+fn limits(text: &mut String, workspace: &Workspace) {
     heading(text, "Limits");
-    let none = || "none".to_owned();
-    line(
-        text,
-        "memory",
-        &limits.memory.map_or_else(none, display_size),
-    );
-    let cpus = limits.cpus.map_or_else(none, |cpus| cpus.to_string());
-    line(text, "cpus", &cpus);
-    let processes = limits
-        .processes
-        .map_or_else(none, |count| count.to_string());
-    line(text, "processes", &processes);
-    line(text, "disk", &limits.disk.map_or_else(none, display_size));
+    let (limits, in_force) = (&workspace.limits, &workspace.isolation.limits);
+    let is_running = workspace.state == "running";
+    for (name, value, by) in [
+        ("memory", limits.memory.map(rough_size), &in_force.memory),
+        (
+            "cpus",
+            limits.cpus.map(|cpus| cpus.to_string()),
+            &in_force.cpus,
+        ),
+        (
+            "processes",
+            limits.processes.map(|count| count.to_string()),
+            &in_force.processes,
+        ),
+        ("disk", limits.disk.map(rough_size), &in_force.disk),
+    ] {
+        let value = match (value, by) {
+            (None, _) => "none".to_owned(),
+            (Some(value), None) if is_running => format!("{value} (not enforced here)"),
+            (Some(value), Some(by)) if by == "measured" => {
+                format!("{value} (measured every few seconds)")
+            }
+            (Some(value), _) => value,
+        };
+        line(text, name, &value);
+    }
 }
 
 fn isolation(text: &mut String, workspace: &Workspace) {
@@ -292,10 +311,11 @@ mod tests {
 
     #[test]
     fn sections_with_fixed_data() {
-        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let now: jiff::Timestamp = "2026-11-15T20:03:00Z".parse().unwrap();
+        let now = now.to_zoned(jiff::tz::TimeZone::UTC);
         let mut workspace = workspace("fix-login");
         workspace.protected_paths = ["AGENTS.md", "infra/prod"].map(str::to_owned).to_vec();
-        let text = render(&workspace, now);
+        let text = render(&workspace, &now);
         let text = anstream::adapter::strip_str(&text).to_string();
         let expect = "\
 fix-login  waaaaaaaaaaaa  (shop)
@@ -305,15 +325,15 @@ fix-login  waaaaaaaaaaaa  (shop)
   started from  main (0123456789abcdef0123456789abcdef01234567)
   now on        not known
   changed       not known; `holm changes fix-login` looks
-  created       2026-11-15T20:00:00Z (3m ago)
-  last used     2026-11-15T20:01:00Z (2m ago)
+  created       20:00, 3 min ago
+  last used     20:01, 2 min ago
   owner         me
   driver        linux
-  protected     AGENTS.md, infra/prod
+  read-only     AGENTS.md, infra/prod
 
 Limits
-  memory        4GiB
-  cpus          2
+  memory        4.0 GiB
+  cpus          2 (not enforced here)
   processes     1024
   disk          none
 
@@ -331,11 +351,12 @@ Isolation in force
 
     #[test]
     fn what_does_not_run_is_not_said_to_be_bare() {
-        let now = "2026-11-15T20:03:00Z".parse().unwrap();
+        let now: jiff::Timestamp = "2026-11-15T20:03:00Z".parse().unwrap();
+        let now = now.to_zoned(jiff::tz::TimeZone::UTC);
         let mut stopped = workspace("fix-login");
         stopped.isolation = Isolation::default();
         let render = |workspace: &Workspace| {
-            anstream::adapter::strip_str(&render(workspace, now)).to_string()
+            anstream::adapter::strip_str(&render(workspace, &now)).to_string()
         };
         // `show` marks a running workspace that has no isolation.
         let bare = render(&stopped);

@@ -17,6 +17,9 @@ pub struct SyncArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
+    /// Another branch than the one that it started from
+    #[arg(long, value_name = "REF", hide = true)]
+    branch: Option<String>,
     #[command(flatten)]
     wait: WaitArgs,
 }
@@ -24,7 +27,11 @@ pub struct SyncArgs {
 pub fn run(context: &Context, arguments: SyncArgs) -> Outcome {
     let readied = connect::block_on(async {
         let moving = Moving::find(context, &arguments.workspace).await?;
-        let sync = moving.bring(moving.branch()?).await?;
+        let branch = match &arguments.branch {
+            Some(branch) => branch,
+            None => moving.branch()?,
+        };
+        let sync = moving.bring(branch).await?;
         let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());
         let moved = client.sync(id, &sync, report).await?;

@@ -35,6 +35,14 @@ pub fn size() -> Size {
     }
 }
 
+/// The columns of the terminal that stderr is; unknown ones count as 80.
+pub fn size_of_stderr() -> usize {
+    match rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => 80,
+    }
+}
+
 /// Whether reading stdin now would stop this process, because another job has the terminal.
 pub fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
     match rustix::termios::tcgetpgrp(stdin) {

@@ -1,6 +1,7 @@
 //! `holm trust`, and the question of `up`: what a repository requests from the host, in plain
 //! words, and a person's approval of exactly that.
 
+use super::consent::{self, Decision};
 use super::origin::{Origin, StartArgs};
 use super::output::{self, FAINT, GOOD, STRONG, printable};
 use super::send::{self, SharedRefs, Wanted};
@@ -24,14 +25,21 @@ use std::process::ExitCode;
 /// approved. Your own git configuration needs no approval.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main"
+    after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main\n  \
+        holm trust --agent claude --yes"
 )]
 pub struct TrustArgs {
     #[command(flatten)]
     start: StartArgs,
+    /// Decide about an agent's sign-in instead: may it be used in workspaces of this project?
+    #[arg(long, value_name = "AGENT")]
+    agent: Option<String>,
     /// Approve without asking
     #[arg(long)]
     yes: bool,
+    /// With --agent: the sign-in may not be used
+    #[arg(long, requires = "agent", conflicts_with = "yes")]
+    no: bool,
 }
 
 /// How the repository's requests may be handled.
@@ -62,6 +70,20 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
             config: &origin.config,
         };
         let answer = send::register(&client, &checkout, &wanted).await?;
+        if let Some(agent) = &arguments.agent {
+            let wish = match (arguments.yes, arguments.no) {
+                (true, _) => Some(Decision::Yes),
+                (_, true) => Some(Decision::No),
+                _ => None,
+            };
+            let sign_in = consent::Use {
+                project: answer.project.id.as_str(),
+                agent,
+            };
+            return consent::decide(context, &client, sign_in, wish)
+                .await
+                .map(|()| None);
+        }
         let check = TrustCheck {
             project_id: answer.project.id,
             config: origin.files.holm_toml.clone(),
@@ -76,8 +98,11 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
         let report = client.check_trust(&check).await?;
         let mut report = approve(context, &client, (&check, report), &arguments).await?;
         report.asks.splice(0..0, asked);
-        Ok(report)
+        Ok(Some(report))
     })?;
+    let Some(report) = report else {
+        return Ok(ExitCode::SUCCESS);
+    };
     context.output.done(&report, || match report.asks.len() {
         0 => "This repository asks for nothing of the host.".to_owned(),
         _ => format!("{GOOD}✓{GOOD:#} approved"),
@@ -167,6 +192,7 @@ async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Resu
         config: check.config.clone(),
         worktree_include: check.worktree_include.clone(),
         settings: check.settings.clone(),
+        sign_in: None,
     };
     client.approve_trust(&approval).await.map(|_| ())
 }

@@ -1,7 +1,7 @@
 //! `holm upload-pack`: what git runs in place of `git upload-pack`, to reach the one inside a
 //! workspace. Never typed by people; `fetch`, `apply` and `merge` name it to `git fetch`.
 
-use super::attach::{Attachment, attach};
+use super::attach::{Attachment, Target, attach};
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::client::Client;
@@ -54,7 +54,7 @@ pub fn run(_: &Context, arguments: UploadPackArgs) -> Outcome {
     };
     let code = connect::block_on(async {
         let client = Client::connect(arguments.socket).await?;
-        attach(&client, &id, start, Attachment::Pipes).await
+        attach(&client, Target::Known(&id), start, Attachment::Pipes).await
     })?;
     Ok(ExitCode::from(code))
 }

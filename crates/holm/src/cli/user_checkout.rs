@@ -29,6 +29,8 @@ pub struct Files {
 
 pub const AGENTS_MD: &str = "AGENTS.md";
 pub const HOLM_TOML: &str = "holm.toml";
+/// The files of a commit that [`Files`] is made of.
+const FILES: [&str; 4] = [HOLM_TOML, AGENTS_MD, ".gitmodules", ".gitattributes"];
 const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 // === impl Checkout ===
@@ -47,7 +49,8 @@ impl Checkout {
     pub async fn at(directory: PathBuf) -> Result<Self, Fault> {
         let current = std::path::absolute(&directory).unwrap_or(directory);
         let place = current.clone();
-        let repository = try_blocking(move || Ok(Repository::discover(&place)?)).await?;
+        let repository = try_blocking(move || Ok(Repository::discover(&place)?));
+        let repository = repository.await?;
         Ok(Self {
             repository: Arc::new(repository),
             current,
@@ -68,9 +71,8 @@ impl Checkout {
         let Some(commit) = commit.map(str::to_owned) else {
             return Ok(Files::default());
         };
-        let paths = [HOLM_TOML, AGENTS_MD, ".gitmodules", ".gitattributes"];
         let contents = self
-            .git(move |repository| repository.files_at(&commit, &paths))
+            .git(move |repository| repository.files_at(&commit, &FILES))
             .await?;
         let mut contents = contents.into_iter();
         let mut next = || contents.next().flatten();

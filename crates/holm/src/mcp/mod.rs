@@ -24,7 +24,7 @@ use catalogue::{Reach, Tool};
 use holm_api::ErrorBody;
 use holm_api::client::Client;
 use holm_core::clone_url::CloneFrom;
-use holm_core::{Cause, Code, Fault, WorkspaceId};
+use holm_core::{Cause, Code, Fault, WorkspaceId, hint};
 use holm_server::helper::Local;
 use progress::Progress;
 use rmcp::model::{
@@ -322,6 +322,8 @@ fn answer(outcome: Result<Value, Fault>) -> CallToolResult {
     match outcome {
         Ok(value) => CallToolResult::structured(value),
         Err(fault) => {
+            let hint = hint::for_tools(&fault.hint);
+            let fault = fault.with_hint(hint);
             let text = format!("{}: {}\nhint: {}", fault.code, fault.message(), fault.hint);
             let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
             result.structured_content = Some(error_of(&fault));

@@ -25,6 +25,9 @@ pub use holm_linux::open_files::{as_inherited, raise as raise_limits};
 pub use holm_linux::probe::basics;
 pub use holm_linux::sys::process::keep_from_children;
 
+/// The small program of keepers and inits; empty when `build.rs` was given none.
+const ROLES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/holm-roles"));
+
 /// Tries everything that a daemon needs which this process would become. `data_dir` is where workspaces would be.
 pub fn probe(data_dir: &Path) -> Result<Vec<Check>, Fault> {
     let means = Means::own().map_err(|error| {
@@ -60,7 +63,7 @@ fn drivers(paths: &Paths, secrets: GrantSource) -> Result<Drivers, Fault> {
         data_dir: paths.data_dir.clone(),
         run_dir: paths.run_dir.clone(),
     };
-    let linux: Arc<dyn Driver> = Arc::new(LinuxDriver::new(layout, secrets)?);
+    let linux: Arc<dyn Driver> = Arc::new(LinuxDriver::new(layout, secrets, ROLES)?);
     Ok(Drivers::of([linux]))
 }
 

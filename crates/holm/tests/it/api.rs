@@ -30,7 +30,7 @@ fn every_wrong_request_gets_the_error_body() {
     let nobody = "/api/v1/workspaces/w000000000000";
     check("GET", "/", "", (404, "not_found"));
     check("GET", "/api/v1/nothing", "", (404, "not_found"));
-    check("PUT", "/api/v1/workspaces", "", (404, "not_found"));
+    check("PUT", "/api/v1/workspaces", "", (405, "method_not_allowed"));
     check(
         "GET",
         "/api/v1/workspaces/fix-login",

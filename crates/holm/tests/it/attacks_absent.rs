@@ -117,7 +117,7 @@ fn attack_5_an_absent_path_that_is_protected_later_is_held_where_directories_wer
         .ok();
     let protect = "printf '[project]\\nprotected_paths = [\"made/absent\", \"kept/absent\", \"deep/er/absent\"]\\n' > holm.toml";
     island.sh("x", protect).ok();
-    island.holm(&["reload", "x"]).ok();
+    island.holm(&["reload", "x", "--inside"]).ok();
     for _ in 0..2 {
         island.holm(&["restart", "x"]).ok();
         let script = MAKE.replace("PATHS", "['made/absent', 'kept/absent', 'deep/er/absent']");

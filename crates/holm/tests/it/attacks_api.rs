@@ -164,7 +164,7 @@ fn attack_109_other_pages_cannot_send_anything_that_is_done() {
     }
     for verb in ["start", "stop", "restart", "fork", "reload"] {
         let reply = door.ask("GET", &format!("/api/v1/workspaces/{id}/{verb}"), "");
-        assert_eq!(reply.code(), "not_found", "{verb}");
+        assert_eq!(reply.code(), "method_not_allowed", "{verb}");
     }
     assert_eq!(state(), "running");
     // A correct request succeeds.
@@ -498,4 +498,31 @@ fn attack_119_and_147_bodies_that_are_no_bodies() {
     assert_eq!(door.ask("GET", "/api/v1/workspaces", "").status, 200);
     island.holm(&["show", "y"]).ok();
     drop(slow);
+}
+
+/// Labels are no keys. Only the user's own client at the socket may send what was typed.
+#[test]
+fn only_the_user_at_the_socket_names_a_workspace_by_its_label() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let made = repository.holm(&["up", "fix", "--json"]).json();
+    let path = format!("{PREFIX}/workspaces/-");
+    let ask = |headers: &str| island.ask_with("GET", &path, headers, b"");
+    let (status, body) = ask("x-holm-workspace: fix\r\n");
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    let shown: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(shown["id"], made["id"]);
+    assert_eq!(ask("x-holm-workspace: nosuch\r\n").0, 404);
+    assert_eq!(ask("").0, 404);
+    // An id in the path is not replaced by a label in the header.
+    let nobody = format!("{PREFIX}/workspaces/{NOBODY}");
+    let (status, _) = island.ask_with("GET", &nobody, "x-holm-workspace: fix\r\n", b"");
+    assert_eq!(status, 404);
+    let door = Door::of(&island);
+    let token = Door::bearer(&door.token);
+    let headers = [
+        ("Authorization", token.as_str()),
+        ("x-holm-workspace", "fix"),
+    ];
+    assert_eq!(door.ask_bare("GET", &path, &headers, b"").status, 404);
 }

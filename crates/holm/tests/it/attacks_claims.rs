@@ -189,11 +189,11 @@ for path in ["own", os.path.expanduser("~/own"), "/tmp/own"]:
 fn attack_188_locks_reach_the_system_where_directories_are_shown_as_they_are() {
     let island = Island::without("no_host_sockets");
     island.repository("shop").up("x");
-    let places = ["/run/holm/objects", ".git", "/usr/bin/env"];
+    let places = ["/run/holm/objects", ".git", "/usr/bin/nice"];
     let _holder = inside(&island, "x", HOLD_ALL, &places);
     let lock = r#"
 import fcntl
-attempt("system", fcntl.flock, os.open("/usr/bin/env", os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+attempt("system", fcntl.flock, os.open("/usr/bin/nice", os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
 "#;
     island
         .attempts_outside(&island.home(), lock)

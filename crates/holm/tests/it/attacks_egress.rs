@@ -421,7 +421,7 @@ fn attack_85_a_policy_that_narrows_cuts_what_is_open_and_never_opens() {
                 &format!("printf '%s' '{text}' > {}/holm.toml", root.display()),
             )
             .ok();
-        island.holm(&["reload", "x"]).ok();
+        island.holm(&["reload", "x", "--inside"]).ok();
     };
     let tunnel = "import socket\n\
         s = socket.create_connection(('web.test', 443), 20)\n\

@@ -413,5 +413,5 @@ fn attack_120_ids_and_paths_that_are_none_are_refused() {
     check("PUT", &format!("{file}a&mode=4755"), (400, "bad_request"));
     check("PUT", &format!("{id}/files"), (409, "not_a_file"));
     check("DELETE", &format!("{id}/files"), (409, "refused"));
-    check("POST", &format!("{id}/files"), (404, "not_found"));
+    check("POST", &format!("{id}/files"), (405, "method_not_allowed"));
 }

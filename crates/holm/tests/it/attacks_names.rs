@@ -69,7 +69,7 @@ print(missing)
         )
         .ok();
     for line in [
-        &["ls"][..],
+        &["ls", "--long"][..],
         &["show", "x"],
         &["rm", "x", "--force"],
         &["ls"],
@@ -92,7 +92,7 @@ fn attack_25_names_of_branches_directories_and_people_are_never_printed_raw() {
     assert!(raw.contains('\u{9b}'), "git itself prints it raw: {raw:?}");
     let mut outputs = vec![repository.holm(&["up", "x"]).ok()];
     for line in [
-        &["ls"][..],
+        &["ls", "--long"][..],
         &["show", "x"],
         &["stop", "x"],
         &["start", "x"],

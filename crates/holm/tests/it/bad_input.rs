@@ -149,7 +149,7 @@ fn arguments_that_make_no_sense() {
     let wrong: [&[&str]; 9] = [
         &["shwo"],
         &["up", "--nonsense"],
-        &["up", "a", "b"],
+        &["up", "-n", "2", "a", "b"],
         &["exec", "x"],
         &["exec"],
         &["rename", "x"],
@@ -325,6 +325,16 @@ fn a_data_directory_that_cannot_be_written() {
     assert_eq!(refused["code"], "read_only");
 }
 
+/// The bytes of all files below a directory.
+fn taken(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).unwrap().flatten();
+    let sizes = entries.map(|entry| match entry.metadata().unwrap() {
+        metadata if metadata.is_dir() => taken(&entry.path()),
+        metadata => metadata.len(),
+    });
+    sizes.sum()
+}
+
 /// On a small disk of the user; then with enough space.
 fn on_a_small_disk(repository: &Repository<'_>, size: &str) -> Ran {
     let script = format!(
@@ -367,8 +377,11 @@ fn a_disk_that_gets_full_while_a_workspace_is_made() {
     let repository = island.repository("shop");
     repository.write("large", noise(12_000_000));
     repository.commit("large");
-    let program = std::fs::metadata(crate::support::program()).unwrap().len() >> 20;
-    // Room for the program and the state; then also for the objects, but not for the base.
+    island.holm(&["daemon", "start"]).ok();
+    island.holm(&["daemon", "stop"]).ok();
+    let program = taken(&island.data().join("program")) >> 20;
+    std::fs::remove_dir_all(island.holm_home()).unwrap();
+    // Room for copies of the programs and the state; then also for the objects, but not for the base.
     for more in [4, 20] {
         let size = format!("{}m", program + more);
         let refused = on_a_small_disk(&repository, &size).error(1);

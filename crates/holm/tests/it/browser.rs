@@ -270,7 +270,9 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         "{error}"
     );
     let mut command = island.holm_command(&island.home(), &["open", "one", "--json"]);
-    command.env("PATH", island.make_dir("nothing"));
+    command
+        .env("PATH", island.make_dir("nothing"))
+        .env("DISPLAY", ":0");
     let error = crate::support::Ran::new(&mut command).error(1);
     assert_eq!(error["code"], "no_browser");
     assert!(

@@ -34,7 +34,8 @@ fn unchanged_files_keep_their_time_and_changed_ones_get_a_new_one() {
     for name in ["same", "changed", "mode", "deep/same", "deep/changed"] {
         repository.write(name, format!("{name}\n"));
     }
-    let first = repository.commit("first");
+    repository.commit("first");
+    let first = repository.head();
     repository.up("one");
     let files = "same deep/same changed deep/changed mode";
     let before = times(&island, "one", files);

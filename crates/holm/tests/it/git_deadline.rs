@@ -85,7 +85,7 @@ fn a_pipe_in_place_of_a_file_of_git_is_no_reason_to_wait() {
         assert_eq!(error["code"], "git_timed_out", "{arguments:?}: {error}");
     }
     // The same holds for files that are read without git.
-    let reload = holm(&repository, &["reload", "x", "--json"]);
+    let reload = holm(&repository, &["reload", "x", "--inside", "--json"]);
     assert!(!matches!(reload.code, Some(0) | None), "{reload:?}");
     holm(&repository, &["rm", "x"]).exits(4);
     holm(&repository, &["rm", "x", "--force"]).ok();

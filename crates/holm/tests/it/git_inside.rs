@@ -254,10 +254,12 @@ fn from_a_branch_a_tag_a_commit_or_what_git_understands() {
     repository.git(&["tag", "-a", "v1", "-m", "one"]);
     repository.git(&["checkout", "-q", "-b", "topic"]);
     repository.write("topic", "topic\n");
-    let topic = repository.commit("topic");
+    repository.commit("topic");
+    let topic = repository.head();
     repository.git(&["checkout", "-q", "main"]);
     repository.write("main", "main\n");
-    let main = repository.commit("main");
+    repository.commit("main");
+    let main = repository.head();
     let check = |label: &str, from: &str, commit: &str, name: Value| {
         let workspace = repository
             .holm(&["up", label, "--from", from, "--json"])

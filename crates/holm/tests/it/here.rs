@@ -89,7 +89,7 @@ fn agents_read_what_is_true_now() {
     );
     let script = format!("cat > holm.toml <<'X'\n{calm}\nX");
     island.sh("mended", &script).ok();
-    island.holm(&["reload", "mended", "--yes"]).ok();
+    island.holm(&["reload", "mended", "--inside", "--yes"]).ok();
     eventually("the policy", || {
         let text = island.sh("mended", "cat /run/holm/AGENTS.md").ok().out();
         text.contains("Outward: nothing.")

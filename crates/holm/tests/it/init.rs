@@ -101,6 +101,42 @@ fn machines_are_told_the_same() {
 }
 
 #[test]
+fn a_program_that_is_not_installed_is_named_before_it_is_written() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("Procfile", "web: no-such-server --port 3000\n");
+    repository.commit("a project");
+    let said = repository.holm(&["init"]).ok().stderr;
+    let warning =
+        "! not installed on this machine: no-such-server (for web); install it, or change the line";
+    let (warned, written) = (said.find(warning), said.find("✓ wrote holm.toml"));
+    assert!(warned.is_some() && warned < written, "{said}");
+    let printed = repository.holm(&["init", "--print", "--json"]).json();
+    let missing = serde_json::json!([{"program": "no-such-server", "needed_by": "web"}]);
+    assert_eq!(printed["missing"], missing);
+    repository.write("Procfile", "web: python3 -m http.server 3000\n");
+    let printed = repository.holm(&["init", "--print", "--json"]).json();
+    assert_eq!(printed["missing"], serde_json::json!([]));
+}
+
+#[test]
+fn in_a_subdirectory_its_project_is_looked_at() {
+    let island = Island::new();
+    let repository = node(&island, "shop");
+    repository.write(
+        "tools/api/package.json",
+        r#"{"scripts":{"dev":"vite --port 4000"}}"#,
+    );
+    repository.commit("another project");
+    repository.holm_in("tools/api", &["init"]).ok();
+    let written = config(&repository);
+    assert_eq!(written["ports"]["api"].as_integer(), Some(4000));
+    assert!(written["services"].get("web").is_none(), "{written}");
+    let run = written["services"]["api"]["run"].as_str();
+    assert_eq!(run, Some("cd tools/api && npm run dev"));
+}
+
+#[test]
 fn on_a_terminal_a_person_is_asked() {
     let island = Island::new();
     let repository = node(&island, "shop");

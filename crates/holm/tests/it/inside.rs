@@ -258,7 +258,7 @@ fn here_tells_who_and_where_and_nothing_else_works() {
         let refused = island.inside("fix-login", &arguments).error(4);
         assert_eq!(refused["code"], "inside_workspace", "{other:?}");
     }
-    let help = island.inside("fix-login", &["holm", "--help"]).ok();
+    let help = island.inside("fix-login", &["holm", "help", "--all"]).ok();
     assert!(help.out().contains("here"));
     // Outside `here` is refused, and so is the workspace that this is not in.
     assert_eq!(island.holm(&["here", "--json"]).error(4)["code"], "refused");

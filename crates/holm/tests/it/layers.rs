@@ -22,11 +22,11 @@ cat deps.lock > "$HOME/.cache/deps/lock"
 touch -d 2001-02-03T04:05:06Z node_modules/p1/run
 "#;
 
-fn repository(island: &Island) -> Repository<'_> {
+pub fn repository(island: &Island) -> Repository<'_> {
     with_setup(island, &["sh make-deps.sh"])
 }
 
-fn with_setup<'a>(island: &'a Island, commands: &[&str]) -> Repository<'a> {
+pub fn with_setup<'a>(island: &'a Island, commands: &[&str]) -> Repository<'a> {
     let repository = island.repository("shop");
     repository.write("make-deps.sh", MAKE_DEPS);
     repository.write("deps.lock", "one\n");
@@ -43,7 +43,7 @@ fn configure(repository: &Repository<'_>, commands: &[&str]) {
 }
 
 /// The layers on the disk, as `df` sees them.
-fn layers(island: &Island) -> Vec<Value> {
+pub fn layers(island: &Island) -> Vec<Value> {
     let disk = island.holm(&["df", "--json"]).json();
     disk["layers"].as_array().unwrap().clone()
 }
@@ -60,7 +60,7 @@ fn layer_files(island: &Island) -> Vec<String> {
     names
 }
 
-fn workspaces_on_disk(island: &Island) -> usize {
+pub fn workspaces_on_disk(island: &Island) -> usize {
     std::fs::read_dir(island.data().join("workspaces"))
         .unwrap()
         .count()

@@ -13,6 +13,10 @@ fn with_a_neighbour(island: &Island) -> (Repository<'_>, i32) {
     let id = repository.up("neighbour");
     island.sh("neighbour", "sleep 1000 & echo $! > ~/pid").ok();
     let init = island.init_of(&id).expect("its init");
+    // The helper that measures the disk may run for a moment.
+    eventually("keeper, init and the sleep are left", || {
+        island.inhabitants().len() == 3
+    });
     (repository, init)
 }
 

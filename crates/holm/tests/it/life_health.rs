@@ -173,6 +173,33 @@ fn many_that_stand_still_do_not_hold_up_the_list() {
     }
 }
 
+#[test]
+fn what_was_running_comes_back_after_a_reboot_and_what_was_killed_is_started_again() {
+    let island = Island::new();
+    let id = at_work(&island);
+    let stopped = island.repository("other").up("y");
+    island.holm(&["stop", "y"]).ok();
+    // Killed: it is started again, without a command.
+    send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
+    eventually("it runs again", || {
+        show(&island, "x")["state"] == "running" && island.keeper_of(&id).is_some()
+    });
+    work_is_there(&island);
+    // The next daemon finds a reboot.
+    island.kill_daemon();
+    let everything = island.inhabitants();
+    send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
+    all_gone(&everything);
+    forge(&island, &id, |last| {
+        last["boot_id"] = "11111111-2222-4333-8444-555555555555".into();
+    });
+    island.holm(&["daemon", "start"]).ok();
+    eventually("it came back", || show(&island, "x")["state"] == "running");
+    work_is_there(&island);
+    assert_eq!(show(&island, "y")["state"], "stopped", "stopped by hand");
+    assert_eq!(island.keeper_of(&stopped), None);
+}
+
 /// Changes what the last run wrote down.
 fn forge(island: &Island, id: &str, change: impl FnOnce(&mut Value)) {
     let path = island.data().join("workspaces").join(id).join("last.json");
@@ -184,6 +211,9 @@ fn forge(island: &Island, id: &str, change: impl FnOnce(&mut Value)) {
 #[test]
 fn attack_156_after_a_reboot_nothing_is_signalled_and_start_brings_it_back() {
     let island = Island::new();
+    island.make_dir("holm");
+    island.make_dir("holm/config");
+    island.write("holm/config/config.toml", "[daemon]\nresume = false\n");
     let id = at_work(&island);
     island.holm(&["stop", "x"]).ok();
     island.holm(&["start", "x"]).ok();

@@ -2,10 +2,9 @@
 //! daemon goes on (attack 158). `life_health.rs` makes writes fail with disks that are really full:
 //! a tracer cannot tell a pipe from a file.
 
-use crate::support::{Census, Island, Repository, Running, eventually, is_root, send, times};
+use crate::support::{Census, Island, Repository, eventually, follow, is_root, send, times};
 use rustix::process::Signal;
-use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -24,37 +23,6 @@ const FAILURES: [(&str, &str, &[u32]); 11] = [
     ("mount,move_mount,fsmount,fsconfig", "ENOMEM", &[1, 3]),
 ];
 
-/// Every thread of the daemon is followed from now on. `None`: this user may not do that here.
-fn follow(pid: i32, calls: &str, error: &str, when: u32) -> Option<Running> {
-    let inject = format!("inject={calls}:error={error}:when={when}");
-    let mut command = Command::new("strace");
-    command
-        .args(["-f", "-qq", "-o", "/dev/null", "-p", &pid.to_string()])
-        .args(["-e", &format!("trace={calls}"), "-e", &inject])
-        .stderr(Stdio::null());
-    let mut tracer = Running::new(&mut command);
-    let is_followed = || {
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-        let mut followed = tasks.map(|task| {
-            let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            !status.contains("TracerPid:\t0\n")
-        });
-        followed.all(|followed| followed)
-    };
-    let begun = Instant::now();
-    while !is_followed() {
-        if tracer.has_ended() {
-            return None;
-        }
-        assert!(
-            begun.elapsed() < Duration::from_secs(60),
-            "strace does not follow"
-        );
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
-    Some(tracer)
-}
-
 /// Whether the creation failed. Either way everything is as it should be afterwards.
 fn try_with(
     island: &Island,
@@ -67,7 +35,10 @@ fn try_with(
     repository.write("what", &what);
     repository.commit(&what);
     let pid = island.daemon_of_the_lock().expect("a daemon");
-    let mut tracer = follow(pid, calls, error, when)?;
+    let trace = format!("trace={calls}");
+    let inject = format!("inject={calls}:error={error}:when={when}");
+    let arguments = ["-e", &trace, "-e", &inject];
+    let mut tracer = follow(&[pid], &arguments, Stdio::null())?;
     let (over, waiting) = mpsc::channel::<()>();
     let tracing = tracer.pid();
     // A stuck tracer would hold the daemon, which is not the subject here.
@@ -78,6 +49,14 @@ fn try_with(
     });
     let ran = repository.holm(&["up", "x", "--json"]);
     tracer.signal(Signal::TERM);
+    // It may wait forever for a process that begins at that moment. The kernel lets go of all when it is killed.
+    let asked = Instant::now();
+    while !tracer.has_ended() && asked.elapsed() < Duration::from_secs(2) {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    if !tracer.has_ended() {
+        tracer.signal(Signal::KILL);
+    }
     tracer.code();
     drop(over);
     watch.join().unwrap();

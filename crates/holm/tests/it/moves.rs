@@ -335,7 +335,8 @@ fn sync_goes_forward_or_says_why_not() {
     let same = repository.holm(&["sync", "x"]).ok();
     assert!(same.stderr.contains("already"), "{same:?}");
     repository.write("new.txt", "new\n");
-    let newest = repository.commit("newer");
+    repository.commit("newer");
+    let newest = repository.head();
     let moved = repository.holm(&["sync", "x", "--json"]).json();
     assert_eq!(
         (&moved["commit"], &moved["ref"]),

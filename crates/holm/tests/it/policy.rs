@@ -192,7 +192,9 @@ fn one_that_comes_later_holds_at_the_next_start() {
     refused(&island, &error, "policy", "island.nested");
     island.holm(&["session", "new", "x", "--json"]).error(4);
     assert!(island.holm(&["diff", "x"]).ok().out().contains("mine"));
-    let error = island.holm(&["reload", "x", "--yes", "--json"]).error(4);
+    let error = island
+        .holm(&["reload", "x", "--inside", "--yes", "--json"])
+        .error(4);
     refused(&island, &error, "policy", "island.nested");
     let restarted = island.holm(&["restart", "x", "--json"]).json();
     let notes = restarted.to_string();
@@ -235,7 +237,7 @@ fn one_that_comes_later_holds_at_the_next_start() {
     // Without a policy, a narrowed workspace stays so until a reload.
     enact(&island, "");
     island.sh("x", "unshare -U true").exits(1);
-    island.holm(&["reload", "x", "--yes"]).ok();
+    island.holm(&["reload", "x", "--inside", "--yes"]).ok();
     island.holm(&["restart", "x"]).ok();
     island.sh("x", "unshare -U true").ok();
 }

@@ -24,7 +24,8 @@ fn git_clones_through_a_preview() {
     let island = Island::new();
     let repository = island.repository("shop");
     repository.write("code.txt", "some code\n".repeat(10_000));
-    let commit = repository.commit("code");
+    repository.commit("code");
+    let commit = repository.head();
     repository.up("one");
     let serve = "git clone -q --bare file://$PWD /tmp/repositories/shop.git && cd /tmp/repositories/shop.git \
         && git update-server-info && cd .. && exec python3 -m http.server 3000";

@@ -63,7 +63,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     // Every output that shows the project has it.
     let shown = island.holm(&["show", "first"]).ok().out();
     assert!(
-        shown.contains("  protected     AGENTS.md, infra/prod\n"),
+        shown.contains("  read-only     AGENTS.md, infra/prod\n"),
         "{shown}"
     );
     let here = island.sh("first", "holm here --json").json();
@@ -105,7 +105,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     is_kept(&island, "third");
     // Nor does a reload, from a file that a program inside wrote.
     island.sh("third", "rm holm.toml").ok();
-    island.holm(&["reload", "third"]).ok();
+    island.holm(&["reload", "third", "--inside"]).ok();
     island.holm(&["restart", "third"]).ok();
     island.sh("third", "git checkout -q holm.toml").ok();
     is_kept(&island, "third");

@@ -292,8 +292,8 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
     island
         .holm(&["run", "x", "--agent", "theirs", "m", "--json"])
         .error(3);
-    island.holm(&["reload", "x", "--json"]).error(4);
-    island.holm(&["reload", "x", "--yes"]).ok();
+    island.holm(&["reload", "x", "--inside", "--json"]).error(4);
+    island.holm(&["reload", "x", "--inside", "--yes"]).ok();
     let mut command = island.holm_command(&home, &["run", "x", "--agent", "theirs", "m"]);
     assert_eq!(
         Ran::new(command.env("A_TOKEN", "value")).ok().out(),

@@ -89,28 +89,31 @@ fn types_are_generated_from_the_document() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     // A program that uses the types, and one that uses them wrongly.
-    let program = |state: &str| {
-        format!(
+    for (name, state) in [("right.ts", "state"), ("wrong.ts", "mood")] {
+        let program = format!(
             "import type {{ components, operations }} from './holm';\n\
-             const made: components['schemas']['Workspace']['{state}'] = 'running';\n\
+             export const made: components['schemas']['Workspace']['{state}'] = 'running';\n\
              type Id = operations['workspace_show']['parameters']['path']['id'];\n\
-             const id: Id = 'w000000000000';\nconsole.log(made, id);\n"
-        )
-    };
-    let check = |text: &str| {
-        let file = place.path().join("program.ts");
-        std::fs::write(&file, text).unwrap();
-        Command::new(tool("types/node_modules/.bin/tsc"))
-            .args(["--noEmit", "--strict", "--lib", "es2022,dom"])
-            .args(["--moduleResolution", "bundler", "--module", "esnext"])
-            .arg(&file)
-            .output()
-            .unwrap()
-    };
-    let right = check(&program("state"));
-    assert!(right.status.success(), "{right:?}");
-    let wrong = check(&program("mood"));
-    assert!(!wrong.status.success(), "{wrong:?}");
+             export const id: Id = 'w000000000000';\n"
+        );
+        std::fs::write(place.path().join(name), program).unwrap();
+    }
+    let output = Command::new(tool("types/node_modules/.bin/tsc"))
+        .current_dir(place.path())
+        .args(["--noEmit", "--strict", "--pretty", "false"])
+        .args(["--lib", "es2022"])
+        .args(["--moduleResolution", "bundler", "--module", "esnext"])
+        .args(["right.ts", "wrong.ts"])
+        .output()
+        .unwrap();
+    // One start of the compiler, which names the file of each error.
+    let errors = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success(), "{errors}");
+    assert!(!errors.is_empty());
+    for error in errors.lines() {
+        assert!(error.starts_with("wrong.ts("), "{errors}");
+        assert!(error.contains("'mood'"), "{errors}");
+    }
     let text: Value = serde_json::from_slice(&std::fs::read(document()).unwrap()).unwrap();
     let generated = std::fs::read_to_string(types).unwrap();
     for path in text["paths"].as_object().unwrap().keys() {

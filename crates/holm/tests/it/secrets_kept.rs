@@ -314,9 +314,11 @@ fn a_workspaces_own_value_counts_before_the_projects_and_that_before_the_users()
     let adds = "printf '[services.a]\\nrun = \"echo got $KEY; sleep 1000\"\\n\
          [secrets.KEY]\\nto = [\"a\"]\\n' > holm.toml";
     island.sh("z", adds).ok();
-    let reloaded = repository.holm(&["reload", "z", "--json"]).error(4);
+    let reloaded = repository
+        .holm(&["reload", "z", "--inside", "--json"])
+        .error(4);
     assert_eq!(reloaded["code"], "not_trusted");
-    repository.holm(&["reload", "z", "--yes"]).ok();
+    repository.holm(&["reload", "z", "--inside", "--yes"]).ok();
     let set = ["secret", "set", "KEY", "--workspace", "z", "--json"];
     let set = piped(&repository, &set, canary("later")).json();
     let note = set["notes"][0].as_str().unwrap();

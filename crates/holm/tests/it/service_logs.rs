@@ -90,10 +90,10 @@ fn lines_of_several_services_by_time_with_their_streams() {
     assert_eq!(texts(&lines(&island, &["one"])).last().unwrap(), "no end");
     let human = island.holm(&["logs", "x", "one"]).ok().out();
     assert!(
-        human.lines().next().unwrap().ends_with("Z one | a"),
+        human.lines().next().unwrap().ends_with("Z one  a"),
         "{human}"
     );
-    assert!(human.contains(" one ! e\n"), "{human}");
+    assert!(human.contains(" one  e\n"), "{human}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
     );
     usage(&["new", "x", "--name", "Not A Name"], 2, "invalid_label");
     usage(
-        &["new", "x", "--parent", "s0", "--detach"],
+        &["new", "x", "--parent", "nobody", "--detach"],
         3,
         "session_not_found",
     );

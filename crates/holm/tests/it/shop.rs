@@ -115,7 +115,9 @@ fn three_shops_as_services_through_stops_a_killed_daemon_and_a_reboot() {
     let text = std::fs::read_to_string(log).unwrap();
     assert!(text.contains("migrated 002-orders.sql"), "{text}");
     each_answers_on_its_own_urls(&island, &shops);
-    // After a reboot nothing runs, nothing is lost, and one command brings all of it back.
+    // After a reboot nothing runs if the user wants it so, nothing is lost, and one command brings all of it back.
+    island.make_dir("holm/config");
+    island.write("holm/config/config.toml", "[daemon]\nresume = false\n");
     reboot(&island, &ids);
     for workspace in shops {
         let shown = island.holm(&["show", workspace, "--json"]).json();

@@ -58,7 +58,10 @@ fn a_fit_machine_is_called_fit() {
     }
     let text = island.holm(&["doctor"]).ok();
     assert_eq!(text.stderr, "");
-    assert!(text.out().contains("This machine is fit"), "{text:?}");
+    assert!(
+        text.out().contains("this machine can isolate workspaces"),
+        "{text:?}"
+    );
     // It needs no daemon, starts none and leaves nothing of its trial.
     island.holm(&["daemon", "status"]).exits(5);
     assert!(!island.data().exists(), "the trial is gone");
@@ -81,7 +84,7 @@ fn the_daemon_that_runs_is_asked_because_it_makes_the_workspaces() {
         "{document}"
     );
     let text = here("holm doctor").ok();
-    let says_who = format!("Tried by the daemon that runs (pid {pid}).");
+    let says_who = format!("Tested by the running daemon (pid {pid}).");
     assert!(text.out().contains(&says_who), "{text:?}");
     assert!(
         !island.data().read_dir().unwrap().any(|entry| {

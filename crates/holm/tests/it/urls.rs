@@ -141,7 +141,8 @@ fn workspaces_of_a_url_start_where_the_remote_is_now() {
     let remote = island.remote("team/shop");
     let moved = |text: &str| {
         remote.repository.write("state", text);
-        remote.repository.commit(text)
+        remote.repository.commit(text);
+        remote.repository.head()
     };
     let first = moved("first");
     let up = |arguments: &[&str]| {

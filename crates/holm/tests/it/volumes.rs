@@ -220,7 +220,9 @@ fn nothing_is_mounted_over_a_protected_path() {
 fn reload(island: &Island, toml: &str) -> Value {
     let write = format!("cat > holm.toml <<'END'\n{toml}\nEND");
     island.sh("w", &write).ok();
-    island.holm(&["reload", "w", "--no-wait", "--json"]).json()
+    island
+        .holm(&["reload", "w", "--inside", "--no-wait", "--json"])
+        .json()
 }
 
 #[test]
@@ -312,7 +314,7 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
     ] {
         let write = format!("cat > holm.toml <<'END'\n{toml}\nEND");
         island.sh("w", &write).ok();
-        let ran = island.holm(&["reload", "w", "--json"]);
+        let ran = island.holm(&["reload", "w", "--inside", "--json"]);
         assert!(ran.stderr.contains(code), "{ran:?}");
         island.holm(&["restart", "w"]).ok();
         assert_eq!(island.sh("w", look).ok().out(), "one\ntwo\nseed\nnew");
@@ -326,9 +328,9 @@ fn a_reload_takes_volumes_over_at_the_next_start_and_gives_no_data_up() {
         told["needs_new_workspace"],
         serde_json::json!(["project.setup"])
     );
-    let said = island.holm(&["reload", "w"]).ok().stderr;
+    let said = island.holm(&["reload", "w", "--inside"]).ok().stderr;
     assert!(
-        said.contains("project.setup only with a new workspace"),
+        said.contains("only in new workspaces: project.setup"),
         "{said}"
     );
 }

@@ -179,3 +179,65 @@ fn the_daemon_of_another_user_gets_it_too() {
     );
     assert_eq!(seen.ok().out(), "built\n981173106");
 }
+
+#[test]
+fn what_npm_installed_in_the_checkout_is_the_layer_while_the_lock_file_is_the_same() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let lock = |version: &str| {
+        format!(
+            r#"{{"packages":{{"":{{}},"node_modules/a":{{"version":"{version}","integrity":"i"}}}}}}"#
+        )
+    };
+    // In place of npm, which needs a registry: it deletes what is there, as `npm ci` does.
+    repository.write(
+        "bin/npm",
+        "#!/bin/sh\nrm -rf node_modules; mkdir node_modules; touch node_modules/new\n",
+    );
+    repository.write("holm.toml", "[project]\nsetup = [\"npm ci\"]\n");
+    repository.write(".gitignore", "node_modules/\n");
+    repository.write("package-lock.json", lock("1.0.0"));
+    repository.write("node_modules/a/index.js", "1");
+    repository.write(
+        "node_modules/.package-lock.json",
+        lock("1.0.0").replace(r#""":{},"#, ""),
+    );
+    repository.commit("a project");
+    let tools = island.home().join("tools/bin");
+    std::fs::create_dir_all(&tools).unwrap();
+    let npm = tools.join("npm");
+    std::fs::copy(repository.path.join("bin/npm"), &npm).unwrap();
+    std::fs::set_permissions(&npm, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let up = |arguments: &[&str]| {
+        let mut command =
+            island.holm_command(&repository.path, &[&["up", "--json"], arguments].concat());
+        command.env(
+            "PATH",
+            format!("{}:/usr/local/bin:/usr/bin:/bin", tools.display()),
+        );
+        Ran::new(&mut command).json()
+    };
+    let made = up(&["a", "--warm"]);
+    assert!(
+        made["notes"]
+            .to_string()
+            .contains("has installed exactly this lock file"),
+        "{made}"
+    );
+    assert_eq!(island.sh("a", "ls node_modules").ok().out(), "a");
+    // It survives a restart, and is there without asking.
+    island.holm(&["stop", "a"]).ok();
+    island.holm(&["start", "a"]).ok();
+    assert_eq!(island.sh("a", "ls node_modules").ok().out(), "a");
+    up(&["b"]);
+    assert_eq!(island.sh("b", "ls node_modules").ok().out(), "a");
+    // Another lock file is installed.
+    repository.write("package-lock.json", lock("2.0.0"));
+    repository.commit("another version");
+    let made = up(&["c"]);
+    assert!(
+        !made["notes"].to_string().contains("exactly this lock file"),
+        "{made}"
+    );
+    assert_eq!(island.sh("c", "ls node_modules").ok().out(), "new");
+}

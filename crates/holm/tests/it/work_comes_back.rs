@@ -488,7 +488,8 @@ fn submodule_pointers_come_back_and_nested_repositories_are_named() {
     let island = Island::new();
     let repository = island.repository("shop");
     let library = island.repository("library");
-    let second = library.commit("second");
+    library.commit("second");
+    let second = library.head();
     let first = library.git(&["rev-parse", "HEAD~1"]);
     let entry = format!("160000,{first},lib");
     repository.git(&["update-index", "--add", "--cacheinfo", &entry]);

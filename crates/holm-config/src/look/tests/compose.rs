@@ -48,15 +48,11 @@ fn a_compose_file() {
         &[
             "looks like Node: package.json",
             "looks like Compose: compose.yaml",
-            "service web:3000 = npm run dev after db session-store",
+            "service app:3000 = npm run dev DATABASE_URL=postgres://shop@127.0.0.1:5432/shop_dev after db session-store",
             "service db:5432 = … exec postgres -D ~/db/data -k /tmp -c listen_addresses=127.0.0.1 ready by its log",
             "service session-store:6379 = mkdir -p ~/session-store && exec redis-server --bind 127.0.0.1 --port 6379 --dir ~/session-store",
             "volume db",
             "volume session-store",
-            "maybe app:8080 = node server.js --title 'my shop'",
-            "  secret DATABASE_URL",
-            "  secret STRIPE_KEY",
-            "  secret REGION",
             "maybe search:9200 = ?",
             "maybe debug-db = exec postgres -D ~/debug-db/data -k /tmp -c listen_addresses=127.0.0.1",
             "maybe include .env",
@@ -71,12 +67,11 @@ fn a_compose_file() {
         assert!(!text.contains(secret), "{text}");
     }
     let expected = [
-        "# env = { NODE_ENV = \"development\", LOG_LEVEL = \"debug\" }",
+        "# compose.yaml gives it NODE_ENV, LOG_LEVEL, STRIPE_KEY, REGION, which were not taken over.",
         "# The image would run ./db/init.sql when the database is new; this does not.",
         "# It is called `session_store` in compose.yaml.",
         "# compose.yaml gives it arguments, which were not taken over.",
         "db = 5432                           # compose.yaml shows it as 5433 outside",
-        "# compose.yaml: app: built as an image from `./app`; say what runs here instead",
         "# compose.yaml: debug-db: starts only with the profile debug",
         "# include = [\".env\"]                # git ignores it; to bring it needs `holm trust`",
     ];
@@ -87,6 +82,29 @@ fn a_compose_file() {
     let run = &config.services[&name].run;
     assert!(run.contains("initdb -D ~/db/new -U shop "), "{run}");
     assert!(run.contains("CREATE DATABASE \"shop_dev\""), "{run}");
+}
+
+#[test]
+fn a_compose_file_alone() {
+    // No program is found: what is built from the repository is a suggestion.
+    let files = [("compose.yaml", COMPOSE)];
+    let directory = checkout(&files);
+    let found = summary(directory.path());
+    let expected = [
+        "maybe app:8080 = node server.js --title 'my shop'",
+        "  secret DATABASE_URL",
+        "  secret STRIPE_KEY",
+        "  secret REGION",
+    ];
+    for line in expected {
+        assert!(found.iter().any(|it| it == line), "{found:#?}");
+    }
+    let text = proposed(directory.path()).0.to_toml();
+    let line = "# env = { NODE_ENV = \"development\", LOG_LEVEL = \"debug\" }";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+    let line = "# compose.yaml: app: built as an image from `./app`; say what runs here instead";
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn node_monorepos() {
     );
     let ui = ("packages/ui/package.json", r#"{"scripts":{"build":"tsc"}}"#);
     let root = r#"{"workspaces":["apps/*","packages/*"],"scripts":{"dev":"turbo run dev"}}"#;
-    // The root's script starts everything.
+    // The root's script starts everything: those with a port are services of their own.
     check(
         &[
             ("package.json", root),
@@ -171,11 +171,13 @@ fn node_monorepos() {
         &[
             "looks like Node: package.json",
             "setup npm ci",
-            "service web = npm run dev",
+            "service web:3000 = cd apps/web && npm run dev",
+            "maybe api = cd apps/api && npm run dev",
+            "note package.json: \"dev\": \"turbo run dev\" starts them together; here each is a service",
             "note package.json has workspaces: apps/api, apps/web, packages/ui",
         ],
     );
-    // It does not: every candidate is listed, none is chosen.
+    // There is none.
     check(
         &[
             ("package.json", r#"{"private":true}"#),
@@ -192,8 +194,8 @@ fn node_monorepos() {
         &[
             "looks like Node: package.json",
             "setup pnpm install --frozen-lockfile",
-            "maybe api:4000 = cd apps/api && pnpm run dev",
-            "maybe web:3000 = cd apps/web && pnpm run dev",
+            "service api:4000 = cd apps/api && pnpm run dev",
+            "service web:3000 = cd apps/web && pnpm run dev",
             "note package.json has workspaces: apps/api, apps/web, packages/ui",
         ],
     );
@@ -228,7 +230,18 @@ fn python_and_ruby() {
             "looks like Django: manage.py",
             "setup python3 -m venv .venv",
             "setup .venv/bin/pip install -r requirements.txt",
-            "service web:8000 = .venv/bin/python manage.py runserver 8000",
+            "service web:8000 = .venv/bin/python manage.py migrate --noinput && .venv/bin/python manage.py runserver 8000",
+        ],
+    );
+    // A list that is not found by its name is an input of the set-up.
+    check(
+        &[manage, ("requirements/local.txt", "django\n")],
+        &[
+            "looks like Django: manage.py",
+            "setup python3 -m venv .venv",
+            "setup .venv/bin/pip install -r requirements/local.txt",
+            "inputs requirements/local.txt",
+            "service web:8000 = .venv/bin/python manage.py migrate --noinput && .venv/bin/python manage.py runserver 8000",
         ],
     );
     check(
@@ -240,7 +253,7 @@ fn python_and_ruby() {
         &[
             "looks like Django: manage.py",
             "setup uv sync",
-            "service web:8000 = uv run python manage.py runserver 8000",
+            "service web:8000 = uv run python manage.py migrate --noinput && uv run python manage.py runserver 8000",
         ],
     );
     check(
@@ -252,7 +265,7 @@ fn python_and_ruby() {
         &[
             "looks like Django: manage.py",
             "setup poetry install",
-            "service web:8000 = poetry run python manage.py runserver 8000",
+            "service web:8000 = poetry run python manage.py migrate --noinput && poetry run python manage.py runserver 8000",
         ],
     );
     check(
@@ -280,7 +293,7 @@ fn python_and_ruby() {
         &[
             "looks like Rails: Gemfile",
             "setup bundle install",
-            "service web:3000 = bin/rails server",
+            "service web:3000 = bin/rails db:prepare && bin/rails server",
         ],
     );
     check(
@@ -411,7 +424,7 @@ fn procfiles() {
             "looks like Rails: Gemfile",
             "looks like Procfile: Procfile.dev",
             "setup bundle install",
-            "service web:3000 = bin/rails server",
+            "service web:3000 = bin/rails db:prepare && bin/rails server",
             "service js = yarn build --watch",
             "service my-api:5200 = ./api --port $PORT PORT=5200",
             "note `bin/rails server` was left aside: Procfile.dev says what runs",
@@ -439,18 +452,24 @@ fn several_projects_in_one_repository() {
             "setup cd 'back end' && python3 -m venv .venv",
             "setup cd 'back end' && .venv/bin/pip install -r requirements.txt",
             "setup cd frontend && npm ci",
-            "inputs back end/requirements.txt frontend/package.json frontend/package-lock.json",
-            "service back-end:8000 = cd 'back end' && .venv/bin/python manage.py runserver 8000",
+            "service back-end:8000 = cd 'back end' && .venv/bin/python manage.py migrate --noinput && .venv/bin/python manage.py runserver 8000",
             "service frontend:5173 = cd frontend && npm run dev",
         ],
     );
-    // The one in the root is the project; the other is mentioned.
+    // The one in the root is the project, and a frontend belongs to it; others are mentioned.
     check(
-        &[front, ("manage.py", "import django")],
+        &[
+            front,
+            ("manage.py", "import django"),
+            ("tools/package.json", r#"{"scripts":{"dev":"vite"}}"#),
+        ],
         &[
             "looks like Django: manage.py",
-            "service web:8000 = python3 manage.py runserver 8000",
-            "note frontend/ looks like a project of its own (Node)",
+            "looks like Node: frontend/package.json",
+            "setup cd frontend && npm install",
+            "service web:8000 = python3 manage.py migrate --noinput && python3 manage.py runserver 8000",
+            "service frontend:5173 = cd frontend && npm run dev",
+            "note tools/ looks like a project of its own (Node)",
         ],
     );
     // Two in the root run side by side.
@@ -462,7 +481,7 @@ fn several_projects_in_one_repository() {
         &[
             "looks like Django: manage.py",
             "looks like Node: package.json",
-            "service web:8000 = python3 manage.py runserver 8000",
+            "service web:8000 = python3 manage.py migrate --noinput && python3 manage.py runserver 8000",
             "service node:5173 = npm run dev",
         ],
     );

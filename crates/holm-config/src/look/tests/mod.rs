@@ -6,6 +6,7 @@
 mod attacks;
 mod compose;
 mod frameworks;
+mod shapes;
 
 use super::look;
 use crate::project;
@@ -26,7 +27,13 @@ fn checkout(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn proposed(at: &Path) -> (Proposal, ProjectConfig) {
+    proposed_in(at, "")
+}
+
+/// As if the command was typed in the directory `current`.
+fn proposed_in(at: &Path, current: &str) -> (Proposal, ProjectConfig) {
     let mut found = look(at).unwrap();
+    found.current = current.to_owned();
     // In place of git, which the command asks.
     found.ignored = vec![".env".to_owned()];
     found.ignored.retain(|name| found.listing.contains(name));
@@ -55,7 +62,7 @@ fn summary(at: &Path) -> Vec<String> {
         let parsed = &config.services[&name];
         let mut line = format!("service {name}");
         if let Some(port) = config.ports.get(&name) {
-            line += &format!(":{port}");
+            line += &format!(":{}", port.port);
         }
         line += &match parsed.run.lines().count() {
             1 => format!(" = {}", parsed.run),

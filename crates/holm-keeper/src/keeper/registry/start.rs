@@ -77,7 +77,11 @@ impl Registry {
             exit,
             purpose,
         };
-        self.state().starting.insert(sequence, starting);
+        {
+            let mut state = self.state();
+            state.starting.insert(sequence, starting);
+            self.activity.begin();
+        }
         let borrowed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
         let mut message = ToInit::Spawn(spawn);
         let mut sent = self.send_to_init(&message, &borrowed).map(|()| Made::Here);

@@ -108,7 +108,8 @@ fn begin<'a>(
     let helper = registry.plan.helper.as_os_str();
     let ours =
         [helper, inside::ROLE.as_ref(), SUBREAPER.as_ref()].map(|word| word.as_bytes().to_vec());
-    let mut added = order.env;
+    let mut added = registry.env();
+    added.extend(order.env);
     let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);
     added.extend(given.variables);

@@ -4,10 +4,13 @@ use crate::inside::{self, MARK};
 use crate::keeper::exec;
 use crate::keeper::registry::{Registry, Started};
 use crate::stdio::NOTHING;
-use crate::wire::{Domain, Spawn};
+use crate::wire::{Domain, ServiceWish, Spawn};
+use holm_core::service::Wish;
 use holm_core::spec::Service;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, PipeReader};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Between SIGTERM and SIGKILL.
@@ -79,4 +82,23 @@ pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
     }
     registry.signal(pid, libc::SIGKILL);
     false
+}
+
+/// The peer sends nothing on this connection, so readable means closed.
+pub fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut sources = [PollFd::new(stream, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut sources, Some(&now)), Ok(1..))
+}
+
+pub fn wish_of(wish: ServiceWish) -> Wish {
+    match wish {
+        ServiceWish::Start => Wish::Start,
+        ServiceWish::Stop => Wish::Stop,
+        ServiceWish::Restart => Wish::Restart,
+        ServiceWish::Rebuild => Wish::Rebuild,
+    }
 }

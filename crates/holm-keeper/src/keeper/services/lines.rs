@@ -1,6 +1,7 @@
 //! Splits output into lines. At most [`LONGEST`] bytes of a line are kept.
 
 use holm_core::cut;
+use holm_core::service::names_missing_program;
 
 /// The maximum length of a line.
 pub const LONGEST: usize = 64 * 1024;
@@ -15,6 +16,18 @@ pub struct Lines {
     /// The rest of a truncated line is being dropped.
     is_dropping: bool,
 }
+
+/// The last line that says that a program does not exist, if few lines followed it.
+#[derive(Default)]
+pub struct Missing {
+    line: Option<String>,
+    followed_by: usize,
+}
+
+/// Longer lines are no message of a shell.
+const LONGEST_COMPLAINT: usize = 300;
+/// How many lines package managers print after it.
+const MOST_AFTER: usize = 20;
 
 // === impl Lines ===
 
@@ -65,6 +78,26 @@ impl Lines {
         tell(&self.partial);
         self.partial = Vec::new();
         self.is_dropping = true;
+    }
+}
+
+// === impl Missing ===
+
+impl Missing {
+    pub fn heed(&mut self, line: &[u8]) {
+        self.followed_by += 1;
+        if line.len() <= LONGEST_COMPLAINT && line.ends_with(b"not found") {
+            let line = String::from_utf8_lossy(line);
+            if names_missing_program(&line) {
+                self.line = Some(line.trim().to_owned());
+                self.followed_by = 0;
+            }
+        }
+    }
+
+    pub fn line(&self) -> Option<String> {
+        let line = self.line.clone();
+        line.filter(|_| self.followed_by <= MOST_AFTER)
     }
 }
 
@@ -120,5 +153,17 @@ mod tests {
         let found = lines(&[&longer]);
         assert_eq!(found.len(), 2);
         assert!(found[0].ends_with(CUT));
+    }
+
+    #[test]
+    fn a_missing_program_is_remembered_for_a_few_lines() {
+        let mut missing = Missing::default();
+        missing.heed(b"sh: 1: vite: not found");
+        for _ in 0..MOST_AFTER {
+            missing.heed(b"npm error");
+        }
+        assert_eq!(missing.line().as_deref(), Some("sh: 1: vite: not found"));
+        missing.heed(b"later");
+        assert_eq!(missing.line(), None);
     }
 }

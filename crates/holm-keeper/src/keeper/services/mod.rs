@@ -6,6 +6,7 @@
 
 mod helper;
 mod lines;
+mod listening;
 mod log;
 mod probe;
 mod run;
@@ -14,16 +15,16 @@ mod unbuilt;
 use super::registry::Registry;
 use crate::directories::WorkspaceDirs;
 use crate::wire::{Answer, ServiceWish};
-use helper::environment;
 pub(super) use helper::{end_tree, helper, plain_environment};
+use helper::{environment, has_hung_up, wish_of};
 use holm_core::service::graph::{Graph, Verdict};
 use holm_core::service::status::{ServiceStatus, Services as Snapshot};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_core::spec::Service;
+use listening::Guarded;
 use log::Log;
 pub(super) use run::end_all;
 use run::{Part, Run};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
 use std::io::{self, PipeWriter};
 use std::os::unix::net::UnixStream;
@@ -42,6 +43,8 @@ const STACK: usize = 256 * 1024;
 
 pub struct Services {
     messages: mpsc::Sender<Message>,
+    /// Waits for the first message, in a workspace without services.
+    idle: Mutex<Option<Supervisor>>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -54,6 +57,7 @@ struct State {
     /// Runs that may still write to a log.
     runs: usize,
     is_over: bool,
+    guarded: Guarded,
 }
 
 enum Message {
@@ -72,6 +76,8 @@ enum Message {
         services: Vec<Service>,
         reply: mpsc::Sender<Answer>,
     },
+    /// The ports that programs inside listen on.
+    Listening(Vec<u16>),
     /// The tree has another commit.
     React {
         wishes: Vec<(String, Wish)>,
@@ -120,6 +126,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
     let (messages, reply) = mpsc::channel();
     let services = Arc::new(Services {
         messages,
+        idle: Mutex::new(None),
         state: Mutex::new(State {
             told: Snapshot {
                 services: Vec::new(),
@@ -129,6 +136,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
             all_down: true,
             runs: 0,
             is_over: false,
+            guarded: Guarded::default(),
         }),
         changed: Condvar::new(),
     });
@@ -148,18 +156,11 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
     supervisor.take_up_builds();
     // Status requests from now on see that they are starting.
     supervisor.act();
-    let thread = std::thread::Builder::new().stack_size(STACK);
-    thread.spawn(move || supervisor.supervise())?;
-    Ok(())
-}
-
-fn wish_of(wish: ServiceWish) -> Wish {
-    match wish {
-        ServiceWish::Start => Wish::Start,
-        ServiceWish::Stop => Wish::Stop,
-        ServiceWish::Restart => Wish::Restart,
-        ServiceWish::Rebuild => Wish::Rebuild,
+    if registry.plan.services.is_empty() {
+        *services.idle() = Some(supervisor);
+        return Ok(());
     }
+    supervisor.begin()
 }
 
 fn rules(service: &Service) -> Rules {
@@ -206,10 +207,18 @@ impl Services {
 
     fn request(&self, message: impl FnOnce(mpsc::Sender<Answer>) -> Message) -> Answer {
         let (reply, replied) = mpsc::channel();
+        let idle = self.idle().take();
+        if let Some(Err(error)) = idle.map(Supervisor::begin) {
+            complain!("no service can be started: {error}");
+        }
         // Fails only without a supervisor.
         let _ = self.messages.send(message(reply));
         let over = || Answer::Refused("the services are being stopped".to_owned());
         replied.recv_timeout(REPLY_LIMIT).unwrap_or_else(|_| over())
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Supervisor>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the condition holds or the time is up; returns whether it holds.
@@ -244,6 +253,10 @@ impl Services {
 
     /// Ends all services, dependents first. Returns when they have ended or the time is up.
     pub fn close(&self, limit: Duration) {
+        // An idle supervisor has no services. It ends here, so that none is started from now on.
+        if self.idle().take().is_some() {
+            return;
+        }
         // Without a supervisor there are no services.
         let _ = self.messages.send(Message::Close);
         let state = self.state();
@@ -270,16 +283,6 @@ impl Services {
     }
 }
 
-/// The peer sends nothing on this connection, so readable means closed.
-fn has_hung_up(stream: &UnixStream) -> bool {
-    let mut sources = [PollFd::new(stream, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    matches!(poll(&mut sources, Some(&now)), Ok(1..))
-}
-
 // === impl Mailbox ===
 
 impl Mailbox {
@@ -296,6 +299,11 @@ impl Mailbox {
 // === impl Supervisor ===
 
 impl Supervisor {
+    fn begin(self) -> io::Result<()> {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        thread.spawn(move || self.supervise()).map(drop)
+    }
+
     fn supervise(mut self) {
         loop {
             let wake = self.graph.wake_at();
@@ -363,6 +371,10 @@ impl Supervisor {
                 }
                 Some((reply, Answer::Done))
             }
+            Message::Listening(ports) => {
+                self.compare(&ports, now);
+                None
+            }
             Message::Close => {
                 self.graph.close();
                 None
@@ -424,6 +436,7 @@ impl Supervisor {
             verdict: self.graph.verdict().as_str().to_owned(),
         };
         let all_down = self.graph.is_down();
+        let guarded = self.guarded();
         let mut is_new = false;
         self.services.change(|state| {
             is_new = state.told != told;
@@ -432,10 +445,12 @@ impl Supervisor {
                 state.told = told.clone();
             }
             state.all_down = all_down;
+            state.guarded.set(guarded);
         });
         if !is_new {
             return;
         }
+        self.registry.watchers.wake();
         if let Err(error) = self.write_down(&told) {
             complain!("cannot write down how the services are: {error}");
         }

@@ -4,7 +4,7 @@
 //! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
 //! output stays in the pipe, and the service blocks.
 
-use super::lines::Lines;
+use super::lines::{Lines, Missing};
 use super::log::Log;
 use super::probe::{Asking, Probing};
 use super::{Mailbox, environment, helper};
@@ -60,6 +60,7 @@ struct Pump {
     /// `None`: it has ended.
     exit: Option<PipeReader>,
     probing: Option<Probing>,
+    missing: Missing,
     /// The log is not written to before this time.
     not_before: Option<Instant>,
     memory_kills: u64,
@@ -112,6 +113,7 @@ impl Run {
             run: self,
             outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
             exit,
+            missing: Missing::default(),
             not_before: None,
             memory_kills,
         };
@@ -285,10 +287,12 @@ impl Pump {
         let wanted = self.probing.as_ref().and_then(Probing::text);
         let (time, stream) = (now(), output.stream);
         let (mut records, mut count, mut is_found) = (Vec::new(), 0, false);
+        let missing = &mut self.missing;
         output.masker.set_known(&self.run.registry.secrets.known());
         let masked = output.masker.take(&chunk[..length]);
         output.lines.take(&masked, |line| {
             is_found = is_found || wanted.is_some_and(|text| contains(line, text));
+            missing.heed(line);
             append(&mut records, time, stream, line);
             count += 1;
         });
@@ -339,6 +343,7 @@ impl Pump {
         let kills = self.run.registry.limits().memory_kills();
         let cause = (code == KILLED && kills > self.memory_kills)
             .then(|| "the workspace reached its limit of memory".to_owned());
+        let cause = cause.or(self.missing.line().filter(|_| code != 0));
         match self.run.part {
             Part::Serve => self.run.mailbox.tell(Event::Exited { code, cause }),
             Part::Build => {
@@ -357,6 +362,7 @@ impl Pump {
             let (mut records, mut count, stream) = (Vec::new(), 0, output.stream);
             let rest = output.masker.finish();
             let mut tell = |line: &[u8]| {
+                self.missing.heed(line);
                 append(&mut records, time, stream, line);
                 count += 1;
             };

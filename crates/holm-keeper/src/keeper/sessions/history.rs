@@ -3,6 +3,8 @@
 
 /// At least this much is kept, and twice that at most.
 const KEPT: usize = 256 * 1024;
+/// Wider than any terminal.
+const WIDEST: usize = 1000;
 
 #[derive(Debug, Default)]
 pub struct History {
@@ -13,6 +15,8 @@ pub struct History {
     partial: Vec<u8>,
     /// The program returned to the beginning of the line; further text starts another line.
     is_returned: bool,
+    /// The terminal's column at which the current line of the text began.
+    start: usize,
 }
 
 #[derive(Debug, PartialEq)]
@@ -79,6 +83,7 @@ impl History {
     pub fn line_end(&mut self) {
         self.break_off();
         self.is_returned = false;
+        self.start = 0;
         self.push("\n");
         self.bound();
     }
@@ -88,10 +93,37 @@ impl History {
         self.is_returned = true;
     }
 
-    /// The terminal's cursor moved: the text so far is a line of its own.
+    /// The terminal's cursor moved to the beginning of a line.
     pub fn moved(&mut self) {
+        self.moved_to(0);
+    }
+
+    /// The terminal's column, if every character is one column wide.
+    pub fn column(&self) -> usize {
+        if self.is_returned {
+            return 0;
+        }
+        let line = self.text.rsplit('\n').next().unwrap_or_default();
+        self.start + line.chars().count()
+    }
+
+    /// The cursor moved within its line: to the right, it is the same line with a gap.
+    pub fn go_to(&mut self, column: usize) {
+        let now = self.column();
+        if column == 0 {
+            self.carriage_return();
+        } else if column < now || self.is_returned {
+            self.moved_to(column);
+        } else if column - now <= WIDEST {
+            self.spaces(column - now);
+        }
+    }
+
+    /// The terminal's cursor moved: the text so far is a line of its own.
+    pub fn moved_to(&mut self, column: usize) {
         self.break_off();
         self.is_returned = false;
+        self.start = column.min(WIDEST);
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.push("\n");
         }
@@ -148,6 +180,29 @@ mod tests {
         }
         history.line_end();
         assert_eq!(history.since(0).text, "größe 日本\u{fffd}\u{fffd}\n");
+    }
+
+    #[test]
+    fn a_gap_within_a_line_is_spaces() {
+        let mut history = History::default();
+        // As Claude Code draws: every word at its column.
+        history.text(b"Do");
+        history.go_to(3);
+        history.text(b"you");
+        history.go_to(7);
+        history.text(b"trust?");
+        assert_eq!(history.since(0).text, "Do you trust?");
+        // To the left it overwrites, which is another line.
+        history.go_to(3);
+        history.text(b"they");
+        history.line_end();
+        assert_eq!(history.since(0).text, "Do you trust?\nthey\n");
+        // A line that begins somewhere has no gap before it.
+        history.moved_to(40);
+        history.text(b"a");
+        history.go_to(42);
+        history.text(b"b");
+        assert_eq!(history.since(0).text, "Do you trust?\nthey\na b");
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Sessions {
         let size = size.bounded();
         let receiver = Receiver::Session(&new.id).of(new.asker);
         let given = registry.secrets.due(receiver);
-        let added = new.env.iter().cloned().chain(given.variables).collect();
+        let added = [registry.env(), new.env.clone(), given.variables].concat();
         let spawn = Spawn {
             sequence: 0,
             argv: new.argv.clone(),

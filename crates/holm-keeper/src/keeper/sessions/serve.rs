@@ -52,7 +52,7 @@ fn respond(
             text,
             keys,
         } => SessionResponse::Sent {
-            cursor: sessions.find(&session)?.send(&text, &keys)?,
+            cursor: sessions.find(&session)?.type_in(&text, &keys)?,
         },
         SessionRequest::Read { session, since } => {
             SessionResponse::Text(Box::new(sessions.find(&session)?.read(since)))

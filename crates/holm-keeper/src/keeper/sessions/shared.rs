@@ -5,7 +5,7 @@ use super::model::Model;
 use super::now;
 use super::viewer::Arriving;
 use holm_core::session::Size;
-use holm_core::session::keys;
+use holm_core::session::keys::{self, CursorKeys};
 use holm_core::session::protocol::{
     Attention, ReadText, ScreenShape, Session, SessionState, WaitEnd, Waited,
 };
@@ -15,6 +15,12 @@ use std::collections::VecDeque;
 use std::io::{PipeWriter, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How long a program may draw typed text, how long it is quiet then, and how long one is waited
+/// for that draws nothing. Codex takes Enter within 120 ms of a burst for a part of it.
+const DRAWING: Duration = Duration::from_secs(1);
+const DRAWN: Duration = Duration::from_millis(150);
+const UNSEEN: Duration = Duration::from_millis(300);
 
 /// The limit of input for a program that does not read; more is refused.
 pub const MOST_INPUT: usize = 1024 * 1024;
@@ -129,6 +135,44 @@ impl Shared {
         drop(inner);
         self.wake();
         Ok(())
+    }
+
+    /// Types text, and presses keys once the program has drawn the text: agents take keys that come
+    /// with a burst of text for a part of a paste. Returns the end of the output before it.
+    pub fn type_in(&self, text: &[u8], names: &[String]) -> Result<u64, Fault> {
+        if text.is_empty() || names.is_empty() {
+            return self.send(text, names);
+        }
+        if let Some(name) = names.iter().find(|name| !is_key(name)) {
+            return Err(not_a_key(name));
+        }
+        let cursor = self.send(text, &[])?;
+        self.wait_drawn(cursor);
+        self.send(&[], names)?;
+        // The answer begins where the text was drawn.
+        self.inner().last_send = cursor;
+        Ok(cursor)
+    }
+
+    /// Waits until the program has written something after `cursor` and is quiet; not long for one
+    /// that draws nothing.
+    fn wait_drawn(&self, cursor: u64) {
+        let until = Instant::now() + DRAWING;
+        let mut inner = self.inner();
+        loop {
+            let seen = inner.history.cursor();
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || inner.is_over {
+                return;
+            }
+            let pause = if seen > cursor { DRAWN } else { UNSEEN };
+            let waited = self.changed.wait_timeout(inner, pause.min(left));
+            let (next, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            inner = next;
+            if timeout.timed_out() && inner.history.cursor() == seen {
+                return;
+            }
+        }
     }
 
     /// Types input at once. Returns the end of the output before it.
@@ -314,6 +358,11 @@ impl Inner {
             _ => None,
         }
     }
+}
+
+/// Whether a key has this name.
+fn is_key(name: &str) -> bool {
+    keys::bytes(name, CursorKeys::Normal).is_some()
 }
 
 fn not_a_key(name: &str) -> Fault {

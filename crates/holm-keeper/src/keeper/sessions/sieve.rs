@@ -204,14 +204,24 @@ impl Sieve {
                 let count = self.number().clamp(1, MOST_REPEATED);
                 return model.extend(format!("\x1b[{count}b").bytes());
             }
-            b'H' | b'f' | b'A' | b'B' | b'd' | b'E' | b'F' if is_plain => history.moved(),
-            b'G' | b'`' if is_plain => history.carriage_return(),
+            b'H' | b'f' if is_plain => history.moved_to(self.column()),
+            b'A' | b'B' | b'd' if is_plain => history.moved_to(history.column()),
+            b'E' | b'F' if is_plain => history.moved(),
+            b'G' | b'`' if is_plain => history.go_to(self.number().saturating_sub(1) as usize),
             b'C' if is_plain => history.spaces(self.number().clamp(1, 80) as usize),
             _ => {}
         }
         model.extend(b"\x1b[");
         model.extend(&self.held);
         model.push(last);
+    }
+
+    /// The column of a sequence with a row and a column.
+    fn column(&self) -> usize {
+        let mut numbers = self.held.split(|byte| *byte == b';').skip(1);
+        let digits = numbers.next().unwrap_or_default();
+        let text = std::str::from_utf8(digits).unwrap_or_default();
+        text.parse::<usize>().unwrap_or(1).saturating_sub(1)
     }
 
     fn number(&self) -> u32 {

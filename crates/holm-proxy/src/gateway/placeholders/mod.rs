@@ -13,11 +13,16 @@
 mod body;
 mod frames;
 mod head;
+mod renew;
 mod serve;
 
+pub use renew::{NewTokens, Renewing};
+
+use holm_core::agents::known::is_listed;
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use holm_secrets::exchange::Exchange;
+use renew::Renewal;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{default_provider, sign::any_supported_type};
 use rustls::pki_types::pem::PemObject;
@@ -42,6 +47,22 @@ pub struct Placeholder {
     /// Normalised names, and ports.
     pub hosts: Vec<(String, u16)>,
     pub expires_at: Option<SystemTime>,
+    pub place: Place,
+}
+
+/// Where in requests the value is put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into the heads of requests for these paths.
+    Heads(Paths),
+    /// Into the gateway's own request for a new access token ([`renew`]).
+    Renewal { agent: String, path: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Paths {
+    All,
+    Listed(Vec<String>),
 }
 
 /// The current placeholders of a workspace.
@@ -64,6 +85,9 @@ struct Answers {
 
 struct Ready {
     name: String,
+    token: String,
+    value: Value,
+    place: Place,
     hosts: Vec<(String, u16)>,
     expires_at: Option<SystemTime>,
     exchange: Exchange,
@@ -133,15 +157,32 @@ impl Placeholders {
     }
 
     /// The secrets that may be used at this host now.
-    fn usable(&self, at: &Inspected, now: SystemTime) -> Vec<(&str, &Exchange)> {
+    fn usable(&self, at: &Inspected, path: &str, now: SystemTime) -> Vec<(&str, &Exchange)> {
         let is_usable = |secret: &&Ready| {
-            let is_here = |(host, port): &(String, u16)| *host == at.host && *port == at.port;
-            secret.hosts.iter().any(is_here) && secret.expires_at.is_none_or(|end| now < end)
+            let is_path = match &secret.place {
+                Place::Heads(Paths::All) => true,
+                Place::Heads(Paths::Listed(listed)) => is_listed(path, listed),
+                Place::Renewal { .. } => false,
+            };
+            is_path && secret.is_for(at) && secret.expires_at.is_none_or(|end| now < end)
         };
         let usable = self.secrets.iter().filter(is_usable);
         usable
             .map(|secret| (secret.name.as_str(), &secret.exchange))
             .collect()
+    }
+
+    /// The sign-in that a request for this path could refresh.
+    fn renewal(&self, at: &Inspected, asked: &str) -> Option<Renewal> {
+        self.secrets.iter().find_map(|secret| match &secret.place {
+            Place::Renewal { agent, path } if path == asked && secret.is_for(at) => Some(Renewal {
+                agent: agent.clone(),
+                name: secret.name.clone(),
+                token: secret.token.clone(),
+                value: secret.value.clone(),
+            }),
+            _ => None,
+        })
     }
 
     /// The TLS client configuration, which verifies hosts against the machine's CAs.
@@ -177,11 +218,21 @@ impl Answers {
 
 // === impl Ready ===
 
+impl Ready {
+    fn is_for(&self, at: &Inspected) -> bool {
+        let is_here = |(host, port): &(String, u16)| *host == at.host && *port == at.port;
+        self.hosts.iter().any(is_here)
+    }
+}
+
 impl From<Placeholder> for Ready {
     fn from(secret: Placeholder) -> Self {
         Self {
             exchange: Exchange::into_value(&secret.token, &secret.value),
             name: secret.name,
+            token: secret.token,
+            value: secret.value,
+            place: secret.place,
             hosts: secret.hosts,
             expires_at: secret.expires_at,
         }

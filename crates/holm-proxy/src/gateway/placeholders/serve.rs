@@ -9,15 +9,18 @@ use super::super::{Carried, Gateway, Process, Surroundings};
 use super::body::{AnswerBody, PATIENCE};
 use super::frames::Frames;
 use super::head::{self, Refusal, Unreadable};
+use super::renew::{self, Renewal};
 use super::{Answers, Inspected};
 use crate::byte_count::{CountedStream, Counts};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1 as client;
 use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::collections::BTreeSet;
@@ -50,7 +53,10 @@ pub struct Served {
     failure: Mutex<Option<String>>,
 }
 
-type Sender = client::SendRequest<Incoming>;
+/// A body that passes through, or one that the gateway has read.
+type RequestBody = Either<Incoming, Full<Bytes>>;
+type Sender = client::SendRequest<RequestBody>;
+type Refused = (StatusCode, String);
 
 /// State shared by the requests of one connection.
 struct Inspector<S> {
@@ -235,20 +241,22 @@ impl<S: Surroundings> Inspector<S> {
         let (mut head, body) = request.into_parts();
         head::judge(&head, &self.at).map_err(|refusal| refused(refusal, host))?;
         let placeholders = self.gateway.placeholders();
-        let usable = placeholders.usable(&self.at, SystemTime::now());
+        let renewal = placeholders.renewal(&self.at, head.uri.path());
+        let body = match renewal.filter(|_| head.method == Method::POST) {
+            Some(renewal) => {
+                let body = whole(body, renew::MOST_REQUEST).await?;
+                if let Some(asked) = renew::asked(&body, &renewal.token) {
+                    return self.renew(head, &renewal, &asked).await;
+                }
+                Either::Right(Full::new(body))
+            }
+            None => Either::Left(body),
+        };
+        let usable = placeholders.usable(&self.at, head.uri.path(), SystemTime::now());
         let used = head::prepare(&mut head, &self.at, &usable);
         let kind = head::request_kind(&head);
         self.write_down(used).await?;
-        let failed = |error: hyper::Error| {
-            let text = format!("{host} did not answer: {error}");
-            (StatusCode::BAD_GATEWAY, text)
-        };
-        let answer = {
-            let mut sender = outside.lock().await;
-            sender.ready().await.map_err(failed)?;
-            sender.send_request(Request::from_parts(head, body))
-        };
-        let mut answer = answer.await.map_err(failed)?;
+        let mut answer = self.ask(outside, Request::from_parts(head, body)).await?;
         let far = hyper::upgrade::on(&mut answer);
         let (mut head, body) = answer.into_parts();
         let answers = placeholders.answers.clone();
@@ -259,6 +267,70 @@ impl<S: Surroundings> Inspector<S> {
         }
         let body = AnswerBody::passed(body, answers.map(|answers| answers.text));
         Ok(Response::from_parts(head, body))
+    }
+
+    async fn ask(
+        &self,
+        outside: &AsyncMutex<Sender>,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, Refused> {
+        let failed = |error: hyper::Error| {
+            let text = format!("{} did not answer: {error}", self.at.host);
+            (StatusCode::BAD_GATEWAY, text)
+        };
+        let answer = {
+            let mut sender = outside.lock().await;
+            sender.ready().await.map_err(failed)?;
+            sender.send_request(request)
+        };
+        answer.await.map_err(failed)
+    }
+
+    /// Refreshes an agent's sign-in with a request of the gateway's own, and tells the program
+    /// inside its tokens.
+    async fn renew(
+        &self,
+        mut head: hyper::http::request::Parts,
+        renewal: &Renewal,
+        asked: &renew::Asked,
+    ) -> Result<Response<AnswerBody>, Refused> {
+        let outside = self.outside.as_ref();
+        let outside = outside.map_err(|why| (StatusCode::BAD_GATEWAY, why.clone()))?;
+        let (gateway, agent) = (self.gateway.clone(), renewal.agent.clone());
+        let have = renewal.value.clone();
+        let begun = blocking(move || gateway.surroundings().begin_renewal(&agent, &have)).await?;
+        if let Some(newer) = &begun.newer {
+            return Ok(document(StatusCode::OK, renew::told(newer)));
+        }
+        self.write_down(BTreeSet::from([renewal.name.clone()]))
+            .await?;
+        head::prepare(&mut head, &self.at, &[]);
+        let (body, kind) = asked.request(&renewal.value);
+        head.headers.remove(header::TRANSFER_ENCODING);
+        head.headers.insert(header::CONTENT_TYPE, kind);
+        head.headers
+            .insert(header::CONTENT_LENGTH, body.len().into());
+        head.uri = hyper::Uri::try_from(head.uri.path().to_owned())
+            .map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+        let body = Either::Right(Full::new(body));
+        let answer = self.ask(outside, Request::from_parts(head, body)).await?;
+        let status = answer.status();
+        let body = whole(answer.into_body(), renew::MOST_ANSWER).await?;
+        match renew::answered(&body).filter(|_| status.is_success()) {
+            Some(tokens) => {
+                let gateway = self.gateway.clone();
+                let ended = move || gateway.surroundings().end_renewal(begun, &tokens);
+                Ok(document(
+                    StatusCode::OK,
+                    renew::told(&blocking(ended).await?),
+                ))
+            }
+            None if status.is_success() => {
+                let text = format!("{} answered without an access token", self.at.host);
+                Err((StatusCode::BAD_GATEWAY, text))
+            }
+            None => Ok(document(status, renew::error(&body))),
+        }
     }
 
     /// Records the use of secrets; the request is refused if that fails.
@@ -289,6 +361,36 @@ impl Served {
     fn fail(&self, why: String) {
         *lock(&self.failure) = Some(why);
     }
+}
+
+/// A short body as a whole.
+async fn whole(body: Incoming, most: usize) -> Result<Bytes, Refused> {
+    let collected = Limited::new(body, most).collect().await;
+    let collected = collected.map_err(|error| {
+        let text = format!("a message about a sign-in cannot be read: {error}");
+        (StatusCode::BAD_GATEWAY, text)
+    })?;
+    Ok(collected.to_bytes())
+}
+
+/// Work for the daemon, in another thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Refused> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(io::Error::other).and_then(|done| done);
+    done.map_err(|error| {
+        let text = format!("the daemon did not take the refreshed sign-in: {error}");
+        (StatusCode::BAD_GATEWAY, text)
+    })
+}
+
+fn document(status: StatusCode, text: String) -> Response<AnswerBody> {
+    let mut response = Response::new(AnswerBody::text(text));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 fn refused(refusal: Refusal, host: &str) -> (StatusCode, String) {

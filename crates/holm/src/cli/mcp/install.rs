@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 /// Add holm to the configuration of an MCP client, after showing the change
 ///
-/// claude: ~/.claude.json; codex: ~/.codex/config.toml; cursor: ~/.cursor/mcp.json. Only the entry
-/// called `holm` is added or replaced.
+/// claude: ~/.claude.json; codex: ~/.codex/config.toml; cursor: ~/.cursor/mcp.json; gemini:
+/// ~/.gemini/settings.json; opencode: ~/.config/opencode/opencode.json. Only the entry called `holm`
+/// is added or replaced. HOLM_HOME and HOLM_PORT are passed on, where they are set.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm mcp install claude\n  \
@@ -47,6 +48,8 @@ enum ClientName {
     Claude,
     Codex,
     Cursor,
+    Gemini,
+    Opencode,
 }
 
 /// The JSON output.
@@ -191,27 +194,41 @@ impl Entry {
             args.extend(["--workspace".to_owned(), workspace]);
         }
         // The client's own environment may not have it.
-        let home = std::env::var("HOLM_HOME")
-            .ok()
-            .filter(|home| !home.is_empty());
+        let names = ["HOLM_HOME", "HOLM_PORT"].into_iter();
+        let env = names.filter_map(|name| {
+            let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+            Some((name.to_owned(), value?))
+        });
         Ok(Self {
             command: program.display().to_string(),
             args,
-            env: home
-                .map(|home| ("HOLM_HOME".to_owned(), home))
-                .into_iter()
-                .collect(),
+            env: env.collect(),
         })
     }
 
     fn json(&self) -> Value {
         let mut entry = json!({ "command": self.command, "args": self.args });
         if !self.env.is_empty() {
-            let env = self.env.iter().cloned();
-            let env: Map<_, _> = env.map(|(name, value)| (name, json!(value))).collect();
-            entry["env"] = Value::Object(env);
+            entry["env"] = self.variables();
         }
         entry
+    }
+
+    /// In OpenCode's own form.
+    fn opencode(&self) -> Value {
+        let command = std::iter::once(&self.command).chain(&self.args);
+        let command: Vec<&String> = command.collect();
+        let mut entry = json!({ "type": "local", "command": command, "enabled": true });
+        if !self.env.is_empty() {
+            entry["environment"] = self.variables();
+        }
+        entry
+    }
+
+    fn variables(&self) -> Value {
+        let env = self.env.iter().cloned();
+        let env: Map<_, _> = env.map(|(name, value)| (name, json!(value))).collect();
+        Value::Object(env)
     }
 
     fn toml(&self) -> toml_edit::Table {
@@ -237,6 +254,8 @@ impl ClientName {
             ClientName::Claude => "claude",
             ClientName::Codex => "codex",
             ClientName::Cursor => "cursor",
+            ClientName::Gemini => "gemini",
+            ClientName::Opencode => "opencode",
         }
     }
 
@@ -255,6 +274,10 @@ impl ClientName {
                 .unwrap_or_else(|| home.join(".codex"))
                 .join("config.toml"),
             ClientName::Cursor => home.join(".cursor/mcp.json"),
+            ClientName::Gemini => home.join(".gemini/settings.json"),
+            ClientName::Opencode => moved("XDG_CONFIG_HOME")
+                .unwrap_or_else(|| home.join(".config"))
+                .join("opencode/opencode.json"),
         })
     }
 
@@ -262,7 +285,10 @@ impl ClientName {
     fn merged(self, entry: &Entry, before: &str) -> Result<String, String> {
         match self {
             ClientName::Codex => merged_toml(entry, before),
-            ClientName::Claude | ClientName::Cursor => merged_json(entry, before),
+            ClientName::Opencode => merged_json("mcp", &entry.opencode(), before),
+            ClientName::Claude | ClientName::Cursor | ClientName::Gemini => {
+                merged_json("mcpServers", &entry.json(), before)
+            }
         }
     }
 
@@ -272,7 +298,7 @@ impl ClientName {
 }
 
 /// Edits the text itself, so that order, spaces, comments and numbers of everything else stay.
-fn merged_json(entry: &Entry, before: &str) -> Result<String, String> {
+fn merged_json(key: &str, entry: &Value, before: &str) -> Result<String, String> {
     let text = if before.trim().is_empty() {
         "{}\n"
     } else {
@@ -281,11 +307,11 @@ fn merged_json(entry: &Entry, before: &str) -> Result<String, String> {
     let parsed = CstRootNode::parse(text, &ParseOptions::default());
     let root = parsed.map_err(|error| error.to_string())?;
     let document = root.object_value().ok_or("it is not an object")?;
-    let servers = match document.get("mcpServers") {
+    let servers = match document.get(key) {
         Some(servers) => servers
             .object_value()
-            .ok_or("`mcpServers` is not an object")?,
-        None => document.object_value_or_set("mcpServers"),
+            .ok_or_else(|| format!("`{key}` is not an object"))?,
+        None => document.object_value_or_set(key),
     };
     match servers.get("holm") {
         Some(known) => {
@@ -293,12 +319,12 @@ fn merged_json(entry: &Entry, before: &str) -> Result<String, String> {
                 .value()
                 .map(|value| value.to_string())
                 .unwrap_or_default();
-            if serde_json::from_str(&value).ok() == Some(entry.json()) {
+            if serde_json::from_str(&value).ok().as_ref() == Some(entry) {
                 return Ok(before.to_owned());
             }
-            known.set_value(input(&entry.json()));
+            known.set_value(input(entry));
         }
-        None => drop(servers.append("holm", input(&entry.json()))),
+        None => drop(servers.append("holm", input(entry))),
     }
     Ok(root.to_string())
 }
@@ -354,7 +380,7 @@ mod tests {
     #[test]
     fn what_a_client_had_stays() {
         let before = r#"{"zebra": 1, "numbers": 12345678901234567890, "mcpServers": {"other": {"command": "x"}, "holm": {"command": "old"}}, "a": [null] /* why */}"#;
-        let after = merged_json(&entry(), before).unwrap();
+        let after = merged_json("mcpServers", &entry().json(), before).unwrap();
         let keys: Vec<_> = ["zebra", "numbers", "mcpServers", "\"a\""]
             .map(|key| after.find(key).unwrap())
             .to_vec();
@@ -364,7 +390,10 @@ mod tests {
         assert_eq!(document["mcpServers"]["other"]["command"], "x");
         assert_eq!(document["mcpServers"]["holm"], entry().json());
         assert!(after.contains("12345678901234567890"), "{after}");
-        assert_eq!(merged_json(&entry(), &after).unwrap(), after);
+        assert_eq!(
+            merged_json("mcpServers", &entry().json(), &after).unwrap(),
+            after
+        );
 
         let before = "# mine\nmodel = \"x\" # why\n\n[mcp_servers.other]\ncommand = \"y\"\n\n[profiles.a]\nb = 1\n";
         let after = merged_toml(&entry(), before).unwrap();
@@ -382,10 +411,19 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_left_alone() {
         for before in ["{", "[]", "{\"mcpServers\": 1}", "null"] {
-            merged_json(&entry(), before).unwrap_err();
+            merged_json("mcpServers", &entry().json(), before).unwrap_err();
         }
         for before in ["= x", "mcp_servers = 1"] {
             merged_toml(&entry(), before).unwrap_err();
         }
+    }
+
+    #[test]
+    fn opencode_has_a_form_of_its_own() {
+        let after = ClientName::Opencode.merged(&entry(), "{\"model\": \"m\"}");
+        let document: Value = serde_json::from_str(&after.unwrap()).unwrap();
+        let holm = json!({ "type": "local", "command": ["/usr/bin/holm", "mcp"], "enabled": true,
+            "environment": { "HOLM_HOME": "/h" } });
+        assert_eq!(document, json!({ "model": "m", "mcp": { "holm": holm } }));
     }
 }

@@ -2,12 +2,12 @@
 //! when one dies.
 
 use super::report;
-use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN};
-use crate::cli::connect;
+use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN, Target, is_unresolved};
 use crate::cli::outlet::{Form, Outlet};
 use crate::cli::output::{BROKEN_PIPE_EXIT, Output, json_line};
 use crate::cli::signals::Signals;
 use crate::cli::stream::Stream;
+use crate::cli::{connect, resolve};
 use holm_api::client::{Client, RunOutput};
 use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
@@ -21,12 +21,25 @@ const INTERRUPTED: u8 = 130;
 
 pub struct Following {
     output: Output,
-    id: WorkspaceId,
     client: Client,
     signals: Signals,
     /// How much of the output was received.
     cursor: u64,
     line: Line,
+}
+
+/// A run as it was requested.
+pub struct Order<'a> {
+    pub workspace: Target<'a>,
+    pub request: CreateRun,
+    pub key: String,
+}
+
+/// Where a run is.
+#[derive(Clone)]
+struct Place {
+    workspace: WorkspaceId,
+    run: RunId,
 }
 
 /// Whether the printed output ends with a line end.
@@ -43,13 +56,32 @@ enum Next {
     Lost,
 }
 
+// === impl Order ===
+
+impl Order<'_> {
+    /// The daemon resolves what was typed, to save a request. When the daemon does not find it, this
+    /// client looks for it in the current project and in the trash, and explains.
+    async fn send(&self, client: &Client) -> Result<Run, Fault> {
+        let key = Some(self.key.as_str());
+        let id = match self.workspace {
+            Target::Known(id) => id.clone(),
+            Target::Typed(typed) => {
+                match client.create_run_typed(typed, &self.request, key).await {
+                    Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
+                    begun => return begun,
+                }
+            }
+        };
+        client.create_run(&id, &self.request, key).await
+    }
+}
+
 // === impl Following ===
 
 impl Following {
-    pub fn new(output: Output, id: WorkspaceId, client: Client) -> Result<Self, Fault> {
+    pub fn new(output: Output, client: Client) -> Result<Self, Fault> {
         Ok(Self {
             output,
-            id,
             client,
             signals: Signals::listen(Attachment::Pipes)?,
             cursor: 0,
@@ -59,12 +91,12 @@ impl Following {
 
     /// Starts the run. Sent again with the same key it is the same run, so a lost daemon does no
     /// harm.
-    pub async fn begin(&mut self, request: &CreateRun, key: &str) -> Result<Run, Fault> {
+    pub async fn begin(&mut self, order: &Order<'_>) -> Result<Run, Fault> {
         loop {
             let client = self.client.clone();
             let begun = tokio::select! {
-                begun = client.create_run(&self.id, request, Some(key)) => begun,
-                number = self.signals.ending() => return self.give_up(request, key, number).await,
+                begun = order.send(&client) => begun,
+                _ = self.signals.ending() => return self.give_up(order).await,
             };
             match begun {
                 Err(fault) if fault.code == Code::DaemonUnreachable => {
@@ -76,21 +108,21 @@ impl Following {
     }
 
     /// The user cancelled, and the run may have started at this moment: the same key finds it.
-    async fn give_up(&mut self, request: &CreateRun, key: &str, _number: u8) -> Result<Run, Fault> {
-        let run = self.client.create_run(&self.id, request, Some(key)).await?;
-        let known = run_id(&run)?;
-        self.client.cancel_run(&self.id, &known).await
+    async fn give_up(&mut self, order: &Order<'_>) -> Result<Run, Fault> {
+        let run = order.send(&self.client).await?;
+        let place = place(&run)?;
+        self.client.cancel_run(&place.workspace, &place.run).await
     }
 
     /// Prints its output, and returns the exit code.
     pub async fn watch(&mut self, run: Run, form: Form) -> Result<u8, Fault> {
-        let id = run_id(&run)?;
+        let place = place(&run)?;
         let mut outlet = Outlet::start(form);
         if self.output.is_json() {
             let first = json_line(&json!({ "run": run }));
             outlet.say(Stream::Stdout, first).await;
         }
-        let mut socket = self.open(&id).await?;
+        let mut socket = self.open(&place).await?;
         let mut is_cancelled = false;
         let ended = loop {
             let next = tokio::select! {
@@ -112,18 +144,19 @@ impl Following {
                 Next::Signal if is_cancelled => return Ok(INTERRUPTED),
                 Next::Signal => {
                     is_cancelled = true;
-                    self.cancel(&id);
+                    self.cancel(&place);
                 }
-                Next::Lost => socket = self.open(&id).await?,
+                Next::Lost => socket = self.open(&place).await?,
             }
         };
         self.finish(outlet, ended).await
     }
 
     /// Opens the output after what was received, through any daemon.
-    async fn open(&mut self, run: &RunId) -> Result<RunOutput, Fault> {
+    async fn open(&mut self, place: &Place) -> Result<RunOutput, Fault> {
+        let Place { workspace, run } = place;
         loop {
-            let opened = self.client.run_output(&self.id, run, self.cursor).await;
+            let opened = self.client.run_output(workspace, run, self.cursor).await;
             match opened {
                 Err(fault) if fault.code == Code::DaemonUnreachable => {
                     self.find_daemon(fault).await?
@@ -134,12 +167,12 @@ impl Following {
     }
 
     /// In the background: output must be read meanwhile, or the run could not end.
-    fn cancel(&self, run: &RunId) {
+    fn cancel(&self, place: &Place) {
         self.output.remark("cancelling the run …");
-        let (client, id, run) = (self.client.clone(), self.id.clone(), run.clone());
+        let (client, place) = (self.client.clone(), place.clone());
         let output = self.output;
         tokio::spawn(async move {
-            if let Err(fault) = client.cancel_run(&id, &run).await {
+            if let Err(fault) = client.cancel_run(&place.workspace, &place.run).await {
                 output.remark(&format!("the run was not cancelled: {fault}"));
             }
         });
@@ -250,9 +283,13 @@ fn unwritable(error: Errno) -> Fault {
     .because(error)
 }
 
-pub fn run_id(run: &Run) -> Result<RunId, Fault> {
-    RunId::parse(&run.id).map_err(|error| {
+fn place(run: &Run) -> Result<Place, Fault> {
+    let other_version = |error: holm_core::id::NotAnId| {
         let hint = "is the daemon of another version? `holm daemon stop`, then try again";
         Fault::of(Code::Internal, error, hint)
+    };
+    Ok(Place {
+        workspace: WorkspaceId::parse(&run.workspace).map_err(other_version)?,
+        run: RunId::parse(&run.id).map_err(other_version)?,
     })
 }

@@ -4,16 +4,18 @@
 mod follow;
 pub mod report;
 
-use super::attach::secret;
+use super::attach::{Target, secret};
 use super::completions::labels;
+use super::consent;
 use super::outlet::Form;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
-use follow::Following;
+use follow::{Following, Order};
 use holm_api::run::{ContextFile, CreateRun, MOST_FILE_BYTES, MOST_MESSAGE};
 use holm_config::daemon_user::DaemonUser;
+use holm_config::known_agents;
 use holm_core::config::parse_duration;
-use holm_core::{Cause, Code, Fault};
+use holm_core::{Cause, Code, Fault, WorkspaceId};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Read;
@@ -89,11 +91,31 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
         None => secret()?,
     };
     let request = request(arguments)?;
+    let id = WorkspaceId::parse(&workspace);
+    let order = Order {
+        workspace: match &id {
+            Ok(id) => Target::Known(id),
+            Err(_) => Target::Typed(&workspace),
+        },
+        request,
+        key,
+    };
     let code = connect::block_on(async {
         let client = connect::started().await?;
-        let id = resolve::one(&client, &workspace).await?;
-        let mut following = Following::new(context.output, id, client)?;
-        let run = following.begin(&request, &key).await?;
+        let mut following = Following::new(context.output, client.clone())?;
+        let run = match following.begin(&order).await {
+            Err(fault) if fault.code == Code::SignInNotApproved => {
+                let id = resolve::one(&client, &workspace).await?;
+                let refused = consent::Refused {
+                    workspace: &id,
+                    agent: order.request.agent.as_deref(),
+                    fault,
+                };
+                consent::ask(context, &client, refused).await?;
+                following.begin(&order).await?
+            }
+            begun => begun?,
+        };
         if is_detached {
             context.output.result(&run, || run.id.clone());
             return Ok(0);
@@ -165,16 +187,22 @@ fn read_message() -> Result<String, Fault> {
 
 /// Values of the variables that the settings give to the agent; of all agents if none is named,
 /// because the daemon chooses.
+///
+/// A known agent also gets the variables with its keys, as far as they are set here.
 pub fn agent_env(agent: Option<&str>) -> Result<BTreeMap<String, String>, Fault> {
     let settings = DaemonUser::current()?.settings()?;
     let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
     let agents = settings.agents.iter();
     let names = agents
         .filter(|(name, _)| is_meant(name.as_str()))
-        .flat_map(|(_, agent)| &agent.env);
-    let values = names.filter_map(|name| {
-        let name = name.as_str();
-        Some((name.to_owned(), std::env::var(name).ok()?))
+        .flat_map(|(_, agent)| agent.env.iter().map(|name| name.as_str()));
+    let known = known_agents::table().agents.iter();
+    let known = known
+        .filter(|(name, _)| is_meant(name.as_str()))
+        .flat_map(|(_, agent)| agent.keys.keys().map(String::as_str));
+    let values = names.chain(known).filter_map(|name| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+        Some((name.to_owned(), value?))
     });
     Ok(values.collect())
 }

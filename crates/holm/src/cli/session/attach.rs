@@ -7,11 +7,10 @@
 use super::super::attach::{Attachment, secret};
 use super::super::output::{WARNING, printable};
 use super::super::signals::{SignalAction, Signals};
-use super::super::stream::read_stdin;
+use super::super::stream::Keys;
 use super::super::{Context, Outcome, connect, terminal};
 use super::find::{self, Found};
 use super::screen::Screen;
-use bytes::Bytes;
 use clap::Args;
 use holm_api::client::{AttachEvent, AttachReceiver, AttachSender, AttachSocket, Client};
 use holm_api::session::{Attach, AttachToServer};
@@ -20,7 +19,6 @@ use holm_core::{Code, Fault};
 use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 /// Show a session on this terminal; ctrl-\ detaches
 ///
@@ -62,6 +60,9 @@ const NOTE_STAYS: Duration = Duration::from_secs(3);
 /// Keys that are kept until they have arrived.
 const MOST_KEPT: usize = 64 * 1024;
 
+/// A program that ends within this time ended at once.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
 /// How attaching ended.
 enum Ended {
     Detached,
@@ -83,7 +84,7 @@ struct Begun {
 struct Attached {
     screen: Screen,
     signals: Signals,
-    input: mpsc::Receiver<Bytes>,
+    input: Keys,
     /// The last keys sent, and their total number.
     kept: VecDeque<u8>,
     sent: u64,
@@ -128,14 +129,15 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
     // Errors are printed before the terminal changes.
     let mut begun = begin(client, found, &wanted).await?;
     if let AttachEvent::Control(AttachMessage::Ended { code, reason }) = begun.first {
-        // There is nothing to draw.
+        show_last(context, client, found).await;
         return said(context, found, Ended::Code(code, reason));
     }
+    let began = Instant::now();
     wanted.take = false;
     let mut attached = Attached {
         screen: Screen::take()?,
         signals,
-        input: read_stdin(),
+        input: Keys::listen(),
         kept: VecDeque::new(),
         sent: 0,
         writes: false,
@@ -155,7 +157,22 @@ pub async fn attach(context: &Context, client: &Client, found: &Found, how: How)
         }
     };
     attached.screen.give_back().await;
+    if matches!(ended, Ok(Ended::Code(..))) && began.elapsed() < AT_ONCE {
+        show_last(context, client, found).await;
+    }
     said(context, found, ended?)
+}
+
+/// Prints the last screen of a program that ended before its user could read it.
+async fn show_last(context: &Context, client: &Client, found: &Found) {
+    // A keeper that is gone, too, has no screen to show.
+    if let Ok(last) = client.session_screen(&found.workspace, &found.id).await {
+        let lines = last.text.trim_end().lines().map(printable);
+        let text = lines.collect::<Vec<_>>().join("\n");
+        if !text.is_empty() {
+            context.output.remark(&text);
+        }
+    }
 }
 
 fn said(context: &Context, found: &Found, ended: Ended) -> Outcome {
@@ -230,7 +247,7 @@ async fn come_back(
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             number = attached.signals.ending() => return Err(Ok(Ended::Signalled(number))),
-            keys = attached.input.recv() => match keys {
+            keys = attached.input.next() => match keys {
                 Some(keys) if keys.contains(&DETACH) => return Err(Ok(Ended::Detached)),
                 Some(keys) => attached.keep(&keys),
                 None => return Err(Ok(Ended::Detached)),
@@ -289,7 +306,7 @@ impl Attached {
                         return Ok(ended);
                     }
                 }
-                keys = self.input.recv() => {
+                keys = self.input.next() => {
                     let Some(keys) = keys else { return Ok(Ended::Detached) };
                     let end = keys.iter().position(|key| *key == DETACH);
                     let typed = &keys[..end.unwrap_or(keys.len())];

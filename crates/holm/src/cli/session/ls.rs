@@ -1,7 +1,7 @@
 //! `holm session ls`: lists sessions.
 
 use super::super::completions::labels;
-use super::super::ls::age;
+use super::super::figures::age;
 use super::super::table::Table;
 use super::super::{Context, Outcome, connect, resolve};
 use clap::Args;

@@ -1,6 +1,7 @@
 //! `holm session new`: starts a program in a long-lived terminal.
 
 use super::super::completions::labels;
+use super::super::consent;
 use super::super::ls::warn;
 use super::super::output::{GOOD, printable};
 use super::super::run::agent_env;
@@ -10,6 +11,7 @@ use super::find;
 use clap::Args;
 use holm_api::exec::Bytes;
 use holm_api::session::NewSession;
+use holm_core::Code;
 use holm_core::session::Size;
 use holm_core::session::protocol::Session;
 use std::collections::BTreeMap;
@@ -26,13 +28,14 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:\n  \
     holm session new fix-login\n  \
     holm session new fix-login --agent claude --name review\n  \
+    holm session new fix-login --agent claude -- --continue\n  \
     holm session new fix-login --detach --size 120x40 -- npm run watch")]
 pub struct NewArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
     /// Start this agent: one of [agents], or claude, codex, gemini, opencode, aider, shell
-    #[arg(long, value_name = "AGENT", conflicts_with = "command")]
+    #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
     /// A name, unique among the live sessions of the workspace
     #[arg(long, value_name = "NAME")]
@@ -55,7 +58,7 @@ pub struct NewArgs {
     /// Refuse (exit code 4) instead of starting a stopped workspace
     #[arg(long)]
     no_start: bool,
-    /// The program and its arguments
+    /// The program and its arguments; with --agent, further arguments of the agent
     #[arg(value_name = "CMD", trailing_var_arg = true)]
     command: Vec<OsString>,
 }
@@ -96,7 +99,18 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             cols: size.map(|size| size.cols),
             no_start: arguments.no_start,
         };
-        let session = client.new_session(&id, &new).await?;
+        let session = match client.new_session(&id, &new).await {
+            Err(fault) if fault.code == Code::SignInNotApproved => {
+                let refused = consent::Refused {
+                    workspace: &id,
+                    agent: new.agent.as_deref(),
+                    fault,
+                };
+                consent::ask(context, &client, refused).await?;
+                client.new_session(&id, &new).await?
+            }
+            begun => begun?,
+        };
         for note in &session.notes {
             warn(context, note);
         }

@@ -1,7 +1,7 @@
 //! The user's terminal while a session is attached: raw, on its alternate screen, and always reset.
 //! Everything drawn passes an allow-list.
 
-use super::super::stream::{Stream, Writer};
+use super::super::stream::Writer;
 use super::super::terminal::{self, RawMode};
 use bytes::Bytes;
 use holm_core::Fault;
@@ -46,7 +46,7 @@ impl Screen {
     pub async fn draw(&mut self, bytes: &[u8]) -> bool {
         let passed = self.drawing.pass(bytes);
         match &self.writer {
-            Some(writer) => writer.write(Stream::Stdout, Bytes::from(passed)).await,
+            Some(writer) => writer.draw(Bytes::from(passed)).await,
             None => false,
         }
     }

@@ -4,6 +4,7 @@
 
 use super::UpArgs;
 use super::include::{self, Included};
+use super::installed;
 use crate::cli::progress::Progress;
 use crate::cli::trust::Granted;
 use crate::cli::user_checkout::Checkout;
@@ -13,8 +14,8 @@ use holm_api::client::Client;
 use holm_api::project::{TreeBrought, TreeName, TreePlace};
 use holm_config::daemon_user::DaemonUser;
 use holm_core::config::{Cache, Policy, rough_size};
-use holm_core::layer::FileDate;
 use holm_core::layer::is_build_output;
+use holm_core::layer::{FileDate, InstalledLock};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::Cancel;
@@ -43,6 +44,13 @@ struct Picked {
     paths: Vec<PathBuf>,
     /// What users see while the paths are copied.
     step: String,
+}
+
+/// What is known of a checkout's build output.
+#[derive(Default)]
+struct Brought {
+    dates: Vec<FileDate>,
+    installed: Vec<InstalledLock>,
 }
 
 /// Progress is reported once per this many files.
@@ -98,7 +106,15 @@ impl Bringing<'_> {
             let note = "there is no ignored build output in this checkout to begin with";
             return Ok(vec![note.to_owned()]);
         }
-        let bytes = self.bring(TreeName::Warm, place, &picked, dates).await?;
+        let toplevel = self.checkout.repository.toplevel.clone();
+        let locks = dates.iter().map(|date| InstalledLock {
+            path: date.path.clone(),
+            object: date.object.clone(),
+        });
+        let locks: Vec<InstalledLock> = locks.collect();
+        let installed = try_blocking(move || Ok(installed::locks(&toplevel, locks))).await?;
+        let brought = Brought { dates, installed };
+        let bytes = self.bring(TreeName::Warm, place, &picked, brought).await?;
         let names: Vec<_> = picked.paths.iter().map(|p| p.to_string_lossy()).collect();
         let mut notes = vec![format!(
             "build output of this checkout ({}{}) is the project's first layer from now on",
@@ -154,7 +170,7 @@ impl Bringing<'_> {
             step: format!("copying the cache {name}"),
             paths: paths.collect(),
         };
-        match self.bring(tree, place, &picked, Vec::new()).await {
+        match self.bring(tree, place, &picked, Brought::default()).await {
             Ok(_) => Ok(None),
             Err(fault) if fault.code == Code::Cancelled => Err(fault),
             // A cache only saves time, so a failure does not stop `up`.
@@ -179,7 +195,7 @@ impl Bringing<'_> {
         tree: TreeName,
         place: TreePlace,
         picked: &Picked,
-        dates: Vec<FileDate>,
+        brought: Brought,
     ) -> Result<Option<u64>, Fault> {
         let filled = match &place.directory {
             Some(directory) => self.fill(Path::new(directory), picked).await,
@@ -204,7 +220,8 @@ impl Bringing<'_> {
             tree,
             name: place.name.unwrap_or_default(),
             upload,
-            dates,
+            dates: brought.dates,
+            installed: brought.installed,
         };
         self.client.finish_tree(self.project_id, &brought).await?;
         Ok(bytes)

@@ -99,7 +99,8 @@ async fn refuse_taken(prepared: &Prepared, wishes: &[Wish]) -> Result<(), Fault>
                 .as_ref()
                 .is_some_and(|l| l.as_str() == name.label)
         };
-        name.project_id.as_str() == prepared.project_id && wishes.iter().any(is_wished)
+        let mut new = wishes.iter().filter(|wish| !wish.is_reused);
+        name.project_id.as_str() == prepared.project_id && new.any(is_wished)
     });
     match taken {
         None => Ok(()),
@@ -164,7 +165,29 @@ async fn one(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-    let mut workspace = follow(prepared, &request, progress, interrupted).await?;
+    let made = follow(prepared, &request, progress, interrupted.clone()).await;
+    let mut workspace = match made {
+        Err(fault) if fault.code == Code::SetupFailed && arguments.keep => {
+            // The daemon uses each upload once.
+            let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
+            let request = CreateWorkspace {
+                no_setup: true,
+                ..request
+            };
+            let kept = follow(prepared, &request, progress, interrupted).await?;
+            return Err(kept_after(fault, &kept.label, &prepared.left_behind.setup));
+        }
+        made => made?,
+    };
+    if arguments.no_setup && workspace.created != Some(false) {
+        let commands = prepared.left_behind.setup.join(" && ");
+        let label = &workspace.label;
+        let note =
+            format!("`setup` did not run; `holm exec {label} -- sh -c '{commands}'` runs it");
+        workspace
+            .notes
+            .extend((!commands.is_empty()).then_some(note));
+    }
     if workspace.created != Some(false) {
         let mut left_behind = prepared.left_behind.clone();
         if workspace.layers.iter().any(|key| is_warm(key)) {
@@ -288,6 +311,16 @@ async fn follow(
     }
     creation.cancel().await?;
     Err(cancelled())
+}
+
+/// The failure of a set-up, with the workspace that was kept.
+fn kept_after(mut fault: Fault, label: &str, commands: &[String]) -> Fault {
+    let first = commands.first().map_or("", String::as_str);
+    fault.hint = format!(
+        "the workspace {label} was kept without the set-up: `holm enter {label}`, then type `{first}`; \
+         `holm rm {label}` removes it"
+    );
+    fault
 }
 
 fn cancelled() -> Fault {

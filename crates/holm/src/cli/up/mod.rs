@@ -6,10 +6,12 @@
 mod bring;
 mod create;
 mod include;
+mod installed;
 mod notes;
 mod prepare;
 mod start;
 
+use super::figures::duration;
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::ready::{self, Readied};
@@ -19,7 +21,7 @@ use clap::{Args, ValueHint};
 use create::Wish;
 use holm_api::workspace::{Workspace, WorkspaceList};
 use holm_core::service::status::ServiceStatus;
-use holm_core::{Fault, Kind, Label};
+use holm_core::{Code, Fault, Kind, Label};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -40,8 +42,9 @@ use std::process::ExitCode;
     holm up -n 3 try\n  \
     holm up fix-login --url https://example.org/team/shop.git")]
 pub struct UpArgs {
-    /// 1 to 40 of a-z, 0-9 and -; default: a generated label
-    label: Option<String>,
+    /// Labels: 1 to 40 characters of a-z, 0-9 and -; default: a generated one
+    #[arg(value_name = "LABEL")]
+    labels: Vec<String>,
     #[command(flatten)]
     start: StartArgs,
     /// A repository by its URL (https or ssh), instead of the one here
@@ -62,6 +65,12 @@ pub struct UpArgs {
     /// Make several at once: LABEL-1, LABEL-2, …
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: Option<u16>,
+    /// Do not run `setup`, and start without what it makes
+    #[arg(long)]
+    no_setup: bool,
+    /// If `setup` fails, keep a workspace without its output to look into
+    #[arg(long, conflicts_with = "no_setup")]
+    keep: bool,
     /// Do not wait for services to become ready
     #[arg(long)]
     no_wait: bool,
@@ -79,12 +88,16 @@ pub struct UpArgs {
 pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
     let wishes = wishes(&arguments)?;
     let results = connect::block_on(create::all(context, &arguments, &wishes))?;
-    if arguments.count.is_some() {
+    if arguments.count.is_some() || wishes.len() > 1 {
         return several(context, results);
     }
     match results.into_iter().next() {
         Some(Ok(readied)) => {
+            if context.output.is_quiet() {
+                context.output.asked_for(&readied.workspace.id);
+            }
             context.output.done(&readied.workspace, || render(&readied));
+            suggest(context, &readied);
             ready::outcome(context, readied.trouble.as_ref())
         }
         Some(Err(fault)) => Err(fault),
@@ -92,11 +105,51 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
     }
 }
 
+/// What to type next with a new workspace.
+fn suggest(context: &Context, readied: &Readied) {
+    if readied.trouble.is_some() {
+        return;
+    }
+    let label = &readied.workspace.label;
+    let run = format!("holm run {label} --agent claude \"…\"");
+    let open = format!("holm open {label}");
+    let mut next = vec![("run an agent", run.as_str())];
+    let is_page = |port: &holm_api::workspace::Port| {
+        let url = port.url.as_deref();
+        url.is_some_and(|url| url.starts_with("http://"))
+    };
+    if readied.workspace.ports.iter().any(is_page) {
+        next.push(("look at it", &open));
+    }
+    context.output.next(&next);
+}
+
 /// One request per workspace.
 fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
-    let label = arguments.label.as_deref().map(parse_label).transpose()?;
+    let mut labels: Vec<Label> = Vec::new();
+    for label in &arguments.labels {
+        let label = parse_label(label)?;
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
     let is_plain = arguments.start.is_default() && arguments.count.is_none();
-    Ok(match (label, arguments.count) {
+    if labels.len() > 1 {
+        if arguments.count.is_some() {
+            let message = "-n takes one label and numbers it";
+            return Err(Fault::new(
+                Code::Usage,
+                message,
+                "leave out -n, or all labels but one",
+            ));
+        }
+        let wish = |label| Wish {
+            label: Some(label),
+            is_reused: is_plain,
+        };
+        return Ok(labels.into_iter().map(wish).collect());
+    }
+    Ok(match (labels.pop(), arguments.count) {
         (label, None) if is_plain => vec![Wish {
             is_reused: label.is_some(),
             label,
@@ -134,6 +187,10 @@ fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
         workspaces,
         notes: Vec::new(),
     };
+    if context.output.is_quiet() && !list.workspaces.is_empty() {
+        let ids: Vec<&str> = list.workspaces.iter().map(|one| one.id.as_str()).collect();
+        context.output.asked_for(&ids.join("\n"));
+    }
     if !list.workspaces.is_empty() || faults.is_empty() {
         context.output.done(&list, || {
             // The notes are the same for all, so they are printed once.
@@ -175,11 +232,10 @@ fn head(Readied { workspace, trouble }: &Readied) -> String {
         None => format!("{GOOD}✓{GOOD:#}"),
         Some(_) => format!("{WARNING}!{WARNING:#}"),
     };
-    let ms = workspace.ms.unwrap_or_default();
-    let root = printable(&workspace.root);
     let mut text = format!(
-        "{mark} {label}  {}  {how} {ms} ms\n  root  {root}",
-        workspace.id
+        "{mark} {label}  {}  {how} {}",
+        workspace.id,
+        duration(workspace.ms.unwrap_or_default())
     );
     for line in ports::lines(&workspace.ports) {
         text.push_str(&format!("\n  {}", printable(&line)));
@@ -207,7 +263,6 @@ mod tests {
     use super::*;
     use crate::cli::ls::tests::workspace;
     use clap::Parser;
-    use holm_core::Code;
 
     #[derive(Parser)]
     struct Only {
@@ -240,6 +295,11 @@ mod tests {
             Ok(vec![some("x-1", false), some("x-2", false)])
         );
         assert_eq!(wished(&["-n", "2"]), Ok(vec![(None, false), (None, false)]));
+        assert_eq!(
+            wished(&["x", "y", "x"]),
+            Ok(vec![some("x", true), some("y", true)])
+        );
+        assert_eq!(wished(&["-n", "2", "x", "y"]), Err(Code::Usage));
         assert_eq!(wished(&["Fix"]), Err(Code::InvalidLabel));
         let long = "a".repeat(40);
         assert_eq!(wished(&["-n", "2", &long]), Err(Code::InvalidLabel));
@@ -268,7 +328,7 @@ mod tests {
         let text = anstream::adapter::strip_str(&render(&made)).to_string();
         assert_eq!(
             text,
-            "✓ fix-login  waaaaaaaaaaaa  ready in 31 ms\n  root  /home/me/src/shop\n  \
+            "✓ fix-login  waaaaaaaaaaaa  ready in 31 ms\n  \
              degraded  landlock\n  note  not brought: .env"
         );
     }

@@ -196,9 +196,13 @@ async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> 
                     `holm up NEW-LABEL --dirty` follows it";
         return Some(note.to_owned());
     }
+    if checkout.repository.project_id.is_some() {
+        // The first `up` of the repository said it, and looking for it reads many directories.
+        return None;
+    }
     let toplevel = checkout.repository.toplevel.clone();
     // A failure here is not worth a note; the directory exists.
-    let proposal = try_blocking(move || Ok(look::propose(&toplevel, Vec::new()).ok()));
+    let proposal = try_blocking(move || Ok(look::propose(&toplevel, &toplevel, Vec::new()).ok()));
     proposal.await.ok()??.in_one_line()
 }
 
@@ -225,6 +229,7 @@ fn request(
         untrusted: arguments.untrusted,
         allow_degraded: arguments.allow_degraded.clone(),
         force: arguments.force,
+        no_setup: arguments.no_setup,
         user_name: repository.user_name.clone(),
         user_email: repository.user_email.clone(),
         remotes: repository.remotes.clone(),

@@ -32,8 +32,9 @@ impl Start {
         // Problems with the checkout are reported first, whatever the daemon does.
         let (checkout, client) = match &arguments.url {
             None => {
-                let (checkout, client) = tokio::join!(Checkout::find(), connect::started());
-                (checkout?, client?)
+                let (checkout, client) =
+                    tokio::join!(Checkout::find(), connect::found_or_started());
+                (checkout?, client?.0)
             }
             Some(url) => {
                 let url = CloneUrl::parse(url)?;
@@ -75,7 +76,13 @@ impl Start {
             recover(context, &checkout).await?;
         }
         let origin = Origin::find(&checkout, &start);
-        let (origin, refs) = tokio::try_join!(origin, SharedRefs::of(&checkout))?;
+        let refs = async {
+            match &start.from {
+                None => SharedRefs::with_answer(&client, &checkout).await,
+                Some(_) => SharedRefs::of(&checkout).await,
+            }
+        };
+        let (origin, refs) = tokio::try_join!(origin, refs)?;
         Ok(Self {
             client,
             checkout,
@@ -114,7 +121,7 @@ impl ByUrl {
 
 /// Whether a live workspace has the label, which `up` returns.
 async fn is_live(client: &Client, checkout: &Checkout, arguments: &UpArgs) -> Result<bool, Fault> {
-    let (Some(label), Some(id)) = (&arguments.label, &checkout.repository.project_id) else {
+    let ([label], Some(id)) = (arguments.labels.as_slice(), &checkout.repository.project_id) else {
         return Ok(false);
     };
     if !arguments.start.is_default() || arguments.count.is_some() {

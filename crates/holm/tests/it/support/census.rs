@@ -31,6 +31,7 @@ pub type Process = (i32, u64);
 struct Stat {
     parent: i32,
     state: String,
+    session: i32,
     started: u64,
 }
 
@@ -40,8 +41,19 @@ fn stat(pid: i32) -> Option<Stat> {
     Some(Stat {
         state: fields[0].to_owned(),
         parent: fields[1].parse().ok()?,
+        session: fields[3].parse().ok()?,
         started: fields[19].parse().ok()?,
     })
+}
+
+fn command_of(pid: i32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
+}
+
+/// A spare keeper is in the daemon's session; it begins its own when it gets a workspace.
+fn is_spare(pid: i32) -> bool {
+    command_of(pid).windows(8).any(|word| word == b"__keeper")
+        && stat(pid).is_some_and(|stat| stat.session != pid)
 }
 
 /// Whether a process has ended, or is another one by now.
@@ -139,6 +151,11 @@ impl Island {
                 *found.entry(kind).or_insert(0) += 1;
             }
         }
+        // A spare keeper's stdin and stdout.
+        if let Some(pipes) = found.get_mut("pipe") {
+            *pipes -= (2 * self.spares().len()).min(*pipes);
+        }
+        found.retain(|_, count| *count > 0);
         found
     }
 
@@ -170,8 +187,8 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
             );
         }
         let is_keeper = |pid: i32| {
-            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            command.starts_with(place.as_bytes())
+            let command = command_of(pid);
+            command.starts_with(place.as_bytes()) && !is_spare(pid)
         };
         let mut found: BTreeSet<i32> = known
             .keys()
@@ -192,6 +209,18 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
         }
     }
 
+    /// Keepers of this island's daemon that wait for a workspace.
+    pub fn spares(&self) -> Vec<Process> {
+        let place = self.data().display().to_string();
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let spares =
+            pids.filter(|pid| command_of(*pid).starts_with(place.as_bytes()) && is_spare(*pid));
+        let spares = spares.filter_map(|pid| Some((pid, stat(pid)?)));
+        let alive = spares.filter(|(_, stat)| stat.state != "Z");
+        alive.map(|(pid, stat)| (pid, stat.started)).collect()
+    }
+
     /// The keeper of one workspace, by the lock that it holds.
     pub fn keeper_of(&self, id: &str) -> Option<i32> {
         keeper_below(&self.data(), id)
@@ -203,7 +232,7 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
         let all = self.inhabitants();
         // A keeper has other children, too.
         let is_init = |(pid, _): &&Process| {
-            let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let command = command_of(*pid);
             command.starts_with(b"holm-init\0") && stat(*pid).is_some_and(|it| it.parent == keeper)
         };
         all.iter().find(is_init).map(|(pid, _)| *pid)

@@ -135,6 +135,8 @@ impl Island {
             .env("HOLM_TEST_WITHOUT", &self.without)
             .env("HOLM_TEST_POLICY", self.policy())
             .env("HOLM_TEST_CLOCK", self.clock())
+            // Absent in most tests: then it is the table of the program.
+            .env("HOLM_TEST_AGENTS", self.place.path().join("agents.toml"))
             .stdin(Stdio::null());
         command
     }

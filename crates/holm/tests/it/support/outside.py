@@ -100,6 +100,78 @@ class Tls(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def model(self, what, body):
+        """Stands in for the API of a real agent: whatever is asked, the answer is one sentence."""
+        words = "the model has spoken"
+        kind, events = "text/event-stream", None
+        if what.endswith("/messages"):
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            message = {"id": "m", "type": "message", "role": "assistant", "content": [], "usage": usage,
+                       "model": "m", "stop_reason": None, "stop_sequence": None}
+            events = [
+                {"type": "message_start", "message": message},
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": words}},
+                {"type": "content_block_stop", "index": 0},
+                {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
+                {"type": "message_stop"},
+            ]
+            if b'"stream":true' not in body.replace(b" ", b""):
+                whole = {**message, "content": [{"type": "text", "text": words}], "stop_reason": "end_turn"}
+                return self.answer(json.dumps(whole).encode(), Content_Type="application/json")
+        elif what.endswith("/responses") and self.command == "POST":
+            item = {"type": "message", "id": "i", "role": "assistant", "status": "completed",
+                    "content": [{"type": "output_text", "text": words, "annotations": []}]}
+            usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2,
+                     "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+            events = [
+                {"type": "response.created", "response": {"id": "r"}},
+                {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+                {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "content_index": 0, "delta": words},
+                {"type": "response.output_item.done", "output_index": 0, "item": item},
+                {"type": "response.completed", "response": {"id": "r", "output": [item], "usage": usage}},
+            ]
+        elif what.endswith("/chat/completions"):
+            usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+            chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+            delta = {"index": 0, "delta": {"role": "assistant", "content": words}, "finish_reason": None}
+            last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            if b'"stream":true' not in body.replace(b" ", b""):
+                message = {"index": 0, "message": {"role": "assistant", "content": words}, "finish_reason": "stop"}
+                whole = {**chunk, "object": "chat.completion", "choices": [message], "usage": usage}
+                return self.answer(json.dumps(whole).encode(), Content_Type="application/json")
+            chunks = [{**chunk, "choices": [delta]}, {**chunk, "choices": [last], "usage": usage}]
+            lines = [f"data: {json.dumps(one)}\n\n" for one in chunks] + ["data: [DONE]\n\n"]
+            return self.answer("".join(lines).encode(), Content_Type=kind)
+        elif "enerateContent" in what:
+            usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+            content = {"role": "model", "parts": [{"text": words}]}
+            whole = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": usage}
+            if "stream" in what:
+                return self.answer(f"data: {json.dumps(whole)}\r\n\r\n".encode(), Content_Type=kind)
+            return self.answer(json.dumps(whole).encode(), Content_Type="application/json")
+        if events is None:
+            return self.answer(b"{}", 200 if self.command == "GET" else 404, Content_Type="application/json")
+        lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+        self.answer("".join(lines).encode(), Content_Type=kind)
+
+    # A refresh token is valid once; the next one has the next number.
+    refreshes = 1
+
+    def token(self, body):
+        fields = json.loads(body)
+        if fields.get("refresh_token") != f"rt-CANARY-refresh-000{Tls.refreshes}":
+            return self.answer(b'{"error":"invalid_grant"}', 400)
+        Tls.refreshes += 1
+        number = Tls.refreshes
+        answer = {
+            "access_token": f"at-CANARY-access-000{number}",
+            "refresh_token": f"rt-CANARY-refresh-000{number}",
+            "expires_in": 3600,
+            "api_key": "key-CANARY-0001",
+        }
+        self.answer(json.dumps(answer).encode())
+
     def raw(self, status, rest):
         self.wfile.write(b"HTTP/1.1 " + status + b"\r\n" + rest)
 
@@ -121,6 +193,10 @@ class Tls(http.server.SimpleHTTPRequestHandler):
             if "Authorization" not in self.headers:
                 return self.answer(b"", 401, WWW_Authenticate='Basic realm="x"')
             return super().do_GET()
+        if not name.endswith(".test"):
+            return self.model(what, body)
+        if what == "/token":
+            return self.token(body)
         if what == "/base64":
             return self.answer(base64.b64encode(said.encode()))
         if what == "/header":
@@ -264,6 +340,8 @@ def addresses(name):
         turns[name] = turns.get(name, -1) + 1
         return [WEB] if turns[name] < 2 else ["10.9.9.9"]
     if name.endswith(".wild.test"):
+        return [WEB]
+    if certificates and name not in ZONE and os.path.exists(f"{certificates}/{name}.pem"):
         return [WEB]
     return ZONE.get(name)
 

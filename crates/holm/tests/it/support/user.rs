@@ -1,7 +1,8 @@
 //! The user that tests run holm as.
 
 use super::skip::skipped;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,14 +65,53 @@ pub fn program() -> &'static Path {
         let directory = std::env::temp_dir().join(name);
         let program = directory.join("holm");
         if !program.exists() {
-            // Several test processes may do this at once: each renames a whole copy.
-            let _ = std::fs::create_dir(&directory);
-            std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+            // Several test processes may do this at once: each makes whole copies, and the first ones stay.
+            let _ = fs::create_dir(&directory);
+            let mode = || PermissionsExt::from_mode(0o755);
+            fs::set_permissions(&directory, mode()).unwrap();
             let fresh = directory.join(format!("new-{}", std::process::id()));
-            std::fs::copy(built, &fresh).unwrap();
-            give(&fresh);
-            std::fs::rename(fresh, &program).unwrap();
+            let put = |from: &Path, name: &str| {
+                fs::copy(from, &fresh).unwrap();
+                fs::set_permissions(&fresh, mode()).unwrap();
+                give(&fresh);
+                let _ = fs::hard_link(&fresh, directory.join(name));
+                fs::remove_file(&fresh).unwrap();
+            };
+            if let Some(roles) = ROLES {
+                put(Path::new(roles), "holm-roles");
+            }
+            // It is put last, because others look for it.
+            put(built, "holm");
         }
         program
     })
+}
+
+/// The small program that the program under test embeds.
+const ROLES: Option<&str> = option_env!("HOLM_ROLES_PROGRAM");
+
+/// Puts the copies of its programs that a new daemon would write below its data directory (`holm_linux::programs`). They are
+/// links: to write many megabytes takes a tenth of the time of a short test.
+pub fn lend_programs(data: &Path) {
+    if ids().is_none() || ROLES.is_none() {
+        return;
+    }
+    let lent = program().parent().expect("a directory");
+    let metadata = program().metadata().unwrap();
+    let (inode, size, changed) = (metadata.ino(), metadata.size(), metadata.mtime_nsec());
+    let kept = data.join(format!("program/{inode:x}-{size:x}-{changed:x}"));
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&kept)
+        .unwrap();
+    for directory in kept.ancestors().take(4) {
+        give(directory);
+    }
+    for name in ["holm-roles", "holm"] {
+        if fs::hard_link(lent.join(name), kept.join(name)).is_err() {
+            // Another file system: the daemon writes its copies.
+            break;
+        }
+    }
 }

@@ -50,6 +50,25 @@ impl World {
         Self::make(Island::new(), |island| Some(certificates(island)))
     }
 
+    /// The same, also for these names. They lead to the test's own servers.
+    pub fn with_names(names: &[String]) -> Option<Self> {
+        Self::make(Island::new(), |island| {
+            let place = certificates(island);
+            let script = "cd \"$1\"; shift; for name; do openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 \
+                 -nodes -days 30 -batch -CA good.crt -CAkey good.key -subj /CN=x -addext subjectAltName=DNS:$name \
+                 -addext basicConstraints=critical,CA:FALSE -keyout key -out crt 2>/dev/null || exit 1; \
+                 cat crt key > $name.pem; chmod 644 $name.pem; done".to_string();
+            let mut command = Command::new("sh");
+            let made = command
+                .args(["-c", &script, "sh"])
+                .arg(&place)
+                .args(names)
+                .output();
+            assert!(made.unwrap().status.success());
+            Some(place)
+        })
+    }
+
     fn make(mut island: Island, tls: impl FnOnce(&Island) -> Option<PathBuf>) -> Option<Self> {
         if !is_root() {
             return None;

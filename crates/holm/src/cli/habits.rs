@@ -1,0 +1,279 @@
+//! Words that people type by habit, and errors about a command line that is not understood.
+//!
+//! Called before and after clap: before, to turn a word of another program into ours; after, to
+//! say in one line what is wrong and what was probably meant.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use holm_core::reference::distance;
+use holm_core::{Code, Fault};
+use std::ffi::{OsStr, OsString};
+
+/// A word of other programs, and the verb that does it here.
+const HABITS: [(&str, &str); 10] = [
+    ("list", "ls"),
+    ("ps", "ls"),
+    ("delete", "rm"),
+    ("remove", "rm"),
+    ("destroy", "rm"),
+    ("shell", "enter"),
+    ("ssh", "enter"),
+    ("down", "stop"),
+    ("create", "up"),
+    ("new", "up"),
+];
+
+/// Options that stand before a verb and have no value.
+const FLAGS: [&str; 3] = ["--json", "--quiet", "-q"];
+
+/// The place of the verb on a command line: the first word that is no option of every verb.
+pub fn verb_place(line: &[OsString]) -> Option<usize> {
+    let mut place = 1;
+    loop {
+        let word = line.get(place)?.to_str()?;
+        match word {
+            "--color" => place += 2,
+            word if FLAGS.contains(&word) || word.starts_with("--color=") => place += 1,
+            _ => return Some(place),
+        }
+    }
+}
+
+/// The line with our verb in place of a habit.
+pub fn translated(mut line: Vec<OsString>) -> Vec<OsString> {
+    if let Some(place) = verb_place(&line) {
+        let typed = line[place].to_str();
+        let habit = HABITS.iter().find(|(word, _)| Some(*word) == typed);
+        if let Some((_, verb)) = habit {
+            line[place] = OsString::from(verb);
+        }
+    }
+    line
+}
+
+/// What is wrong with a command line. `verbs` are those that people may type.
+pub fn fault(error: &clap::Error, line: &[OsString], verbs: &[&str]) -> Fault {
+    let text = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        // The last is the most similar.
+        Some(ContextValue::Strings(texts)) => texts.last().cloned(),
+        _ => None,
+    };
+    let verb = verb_of(line);
+    let (message, hint) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let outer = verb.filter(|outer| *outer != typed);
+            unknown_verb(&typed, outer, text(ContextKind::SuggestedSubcommand), verbs)
+        }
+        ErrorKind::UnknownArgument => {
+            let typed = text(ContextKind::InvalidArg).unwrap_or_default();
+            let near = text(ContextKind::SuggestedArg);
+            unknown_argument(&typed, verb, near, line)
+        }
+        ErrorKind::MissingRequiredArgument => missing(error, verb),
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let name = verb.unwrap_or("holm");
+            (format!("{name} needs a command"), see(verb))
+        }
+        _ => (first_paragraph(error), see(verb)),
+    };
+    Fault::new(Code::Usage, message, hint)
+}
+
+fn verb_of(line: &[OsString]) -> Option<&str> {
+    line.get(verb_place(line)?).and_then(|verb| verb.to_str())
+}
+
+fn see(verb: Option<&str>) -> String {
+    match verb {
+        Some(verb) if !verb.starts_with('-') => format!("see `holm help {verb}`"),
+        _ => "see `holm help`".to_owned(),
+    }
+}
+
+fn unknown_verb(
+    typed: &str,
+    outer: Option<&str>,
+    near: Option<String>,
+    verbs: &[&str],
+) -> (String, String) {
+    let shown = typed.escape_debug();
+    let before = outer.map_or_else(String::new, |outer| format!("{outer} "));
+    let message = match outer {
+        Some(outer) => format!("{outer} has no command {shown}"),
+        None => format!("no command {shown}"),
+    };
+    let nearest = || {
+        let own = verbs.iter().map(|verb| (*verb, *verb));
+        let known = own.chain(HABITS.iter().copied());
+        let near = known.map(|(word, verb)| (distance(typed, word), word, verb));
+        let near = near.filter(|(distance, word, _)| *distance <= 1 + word.len() / 4);
+        near.min().map(|(_, _, verb)| verb.to_owned())
+    };
+    let near = if outer.is_none() {
+        nearest().or(near)
+    } else {
+        near
+    };
+    let hint = match near {
+        Some(near) => format!("did you mean   holm {before}{near}"),
+        None => see(outer),
+    };
+    (message, hint)
+}
+
+fn unknown_argument(
+    typed: &str,
+    verb: Option<&str>,
+    near: Option<String>,
+    line: &[OsString],
+) -> (String, String) {
+    let verb = verb.unwrap_or("holm");
+    let shown = typed.escape_debug();
+    if !typed.starts_with('-') {
+        return (
+            format!("{verb} does not take another argument: {shown}"),
+            see(Some(verb)),
+        );
+    }
+    let name = typed.split('=').next().unwrap_or(typed);
+    let hint = match near {
+        Some(near) => {
+            let mended = |word: &OsString| match word.to_str() {
+                Some(word) if word.split('=').next() == Some(name) => near.clone(),
+                _ => word.to_string_lossy().escape_debug().to_string(),
+            };
+            let words: Vec<String> = line.iter().skip(1).map(mended).collect();
+            format!("did you mean   holm {}", words.join(" "))
+        }
+        None => see(Some(verb)),
+    };
+    (
+        format!("{verb} has no option {}", name.escape_debug()),
+        hint,
+    )
+}
+
+fn missing(error: &clap::Error, verb: Option<&str>) -> (String, String) {
+    let verb = verb.unwrap_or("holm");
+    let names: Vec<String> = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(names)) => names.clone(),
+        Some(ContextValue::String(name)) => vec![name.clone()],
+        _ => Vec::new(),
+    };
+    let word = |name: &String| match name.trim_matches(['<', '>', '.']) {
+        "WS" => "a workspace".to_owned(),
+        "CMD" => "a command after --".to_owned(),
+        other => other.to_owned(),
+    };
+    let words: Vec<String> = names.iter().map(word).collect();
+    let hint = match verb {
+        "exec" => "for example   holm exec fix-login -- npm test".to_owned(),
+        "start" | "stop" | "rm" | "show" | "enter" | "logs" | "diff" => {
+            "which there are   holm ls".to_owned()
+        }
+        verb => see(Some(verb)),
+    };
+    (format!("{verb} needs {}", words.join(" and ")), hint)
+}
+
+fn first_paragraph(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.trim_start_matches("error: ").trim().to_owned()
+}
+
+/// Whether the line only asks for help or for the overview, and what of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `holm`, `holm status`.
+    Overview,
+    /// `holm help`, `holm --help`.
+    Help,
+    /// `holm help --all`.
+    AllHelp,
+    /// Anything else, with `help COMMAND` as `COMMAND --help`.
+    Line(Vec<OsString>),
+}
+
+/// Finds out what a translated line asks for. `--json` alone is not understood, so clap refuses it.
+pub fn asked(line: Vec<OsString>) -> Asked {
+    let is = |word: &OsString, texts: &[&str]| texts.iter().any(|text| word == OsStr::new(text));
+    let Some(place) = verb_place(&line) else {
+        return if is_json(&line) {
+            Asked::Line(line)
+        } else {
+            Asked::Overview
+        };
+    };
+    let rest = &line[place + 1..];
+    if is(&line[place], &["status"]) && rest.is_empty() && !is_json(&line) {
+        return Asked::Overview;
+    }
+    if is(&line[place], &["-h", "--help"]) {
+        return Asked::Help;
+    }
+    if !is(&line[place], &["help"]) {
+        return Asked::Line(line);
+    }
+    match rest {
+        [] => Asked::Help,
+        [all] if is(all, &["--all", "-a"]) => Asked::AllHelp,
+        rest => {
+            let mut of: Vec<OsString> = vec![line[0].clone()];
+            of.extend(rest.iter().cloned());
+            of = translated(of);
+            of.push("--help".into());
+            Asked::Line(of)
+        }
+    }
+}
+
+fn is_json(line: &[OsString]) -> bool {
+    line.iter().any(|word| word == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &str) -> Vec<OsString> {
+        let words = words.split_whitespace();
+        std::iter::once("holm")
+            .chain(words)
+            .map(OsString::from)
+            .collect()
+    }
+
+    #[test]
+    fn words_of_other_programs_are_understood() {
+        let check = |typed: &str, expect: &str| assert_eq!(translated(line(typed)), line(expect));
+        check("list", "ls");
+        check("ps --json", "ls --json");
+        check("--json ps", "--json ls");
+        check("delete -f x", "rm -f x");
+        check("shell x", "enter x");
+        check("down x", "stop x");
+        check("--color never list", "--color never ls");
+        check("show list", "show list");
+        check("exec x -- ps", "exec x -- ps");
+        check("", "");
+    }
+
+    #[test]
+    fn what_a_line_asks_for() {
+        let check = |typed: &str, expect: Asked| assert_eq!(asked(line(typed)), expect, "{typed}");
+        check("", Asked::Overview);
+        check("status", Asked::Overview);
+        check("-q", Asked::Overview);
+        check("help", Asked::Help);
+        check("--help", Asked::Help);
+        check("-h", Asked::Help);
+        check("help --all", Asked::AllHelp);
+        check("help rm", Asked::Line(line("rm --help")));
+        check("help delete", Asked::Line(line("rm --help")));
+        check("help session new", Asked::Line(line("session new --help")));
+        check("ls --json", Asked::Line(line("ls --json")));
+        check("--json", Asked::Line(line("--json")));
+    }
+}

@@ -1,0 +1,157 @@
+//! What `up`, `exec` and `run` ask of the kernel and of the store, counted with `strace`: times differ from
+//! machine to machine, counts do not. A change that needs more has to say so here.
+
+use crate::support::{Island, Repository, eventually, follow, skipped};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+/// How many of these calls happen depends on the scheduler and the allocator.
+const UNSTEADY: &str = "trace=!futex,epoll_wait,epoll_pwait,epoll_ctl,poll,ppoll,sched_yield,restart_syscall,\
+    mmap,munmap,mprotect,madvise,brk,mremap,rt_sigprocmask,rt_sigaction,sigaltstack,rseq,set_robust_list,\
+    clock_gettime,gettid,getrandom,clone,clone3,exit,exit_group,wait4,waitid";
+
+/// Of one command, from the start of the client to its end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// System calls of the client and of the programs that it starts.
+    client: usize,
+    /// System calls of the daemon, the keeper and everything inside the workspace.
+    others: usize,
+    /// Programs executed, the client included.
+    programs: usize,
+    /// Of the store.
+    writes: usize,
+    reads: usize,
+    /// Waits for a disk.
+    flushes: usize,
+}
+
+// === impl Counts ===
+
+impl Counts {
+    fn of(client: &Path, others: &Path) -> Self {
+        let (client, others) = [client, others]
+            .map(|path| fs::read_to_string(path).unwrap())
+            .into();
+        let in_both = |is_one: fn(&str) -> bool| {
+            let lines = client.lines().chain(others.lines());
+            lines.filter(|line| is_one(line)).count()
+        };
+        Self {
+            client: client.lines().filter(|line| is_call(line)).count(),
+            others: others.lines().filter(|line| is_call(line)).count(),
+            programs: in_both(|line| line.contains(" execve") && !line.contains(" = -1 ")),
+            writes: in_both(|line| line.contains("F_WRLCK") && line.contains("l_start=120,")),
+            reads: in_both(|line| line.contains("F_RDLCK") && line.contains("l_start=12")),
+            flushes: in_both(|line| line.contains(" fdatasync(") || line.contains(" fsync(")),
+        }
+    }
+
+    /// Of two measurements of the same command: other work of the daemon only ever adds.
+    fn least(self, other: Self) -> Self {
+        Self {
+            client: self.client.min(other.client),
+            others: self.others.min(other.others),
+            programs: self.programs.min(other.programs),
+            writes: self.writes.min(other.writes),
+            reads: self.reads.min(other.reads),
+            flushes: self.flushes.min(other.flushes),
+        }
+    }
+
+    #[track_caller]
+    fn are_within(self, limits: Self) {
+        let pairs = [
+            (self.client, limits.client),
+            (self.others, limits.others),
+            (self.programs, limits.programs),
+            (self.writes, limits.writes),
+            (self.reads, limits.reads),
+            (self.flushes, limits.flushes),
+        ];
+        let is_within = pairs.iter().all(|(counted, limit)| counted <= limit);
+        assert!(is_within, "counted {self:?}\nlimits  {limits:?}");
+    }
+}
+
+/// A call has one line, or one where it begins and one where it ends, which is not counted.
+fn is_call(line: &str) -> bool {
+    line.contains('(') && !line.contains(" resumed>") && !line.contains("--- SIG")
+}
+
+/// One command of holm with everything that it causes. `None`: this user may not trace.
+fn counted(island: &Island, repository: &Repository<'_>, arguments: &[&str]) -> Option<Counts> {
+    let client = island.write("client.trace", "");
+    let others = island.write("others.trace", "");
+    // The daemon starts the next keeper ahead, and the next `up` uses it.
+    eventually("a keeper waits", || !island.spares().is_empty());
+    let keepers = island.inhabitants().into_iter().chain(island.spares());
+    let mut followed: Vec<i32> = keepers.map(|(pid, _)| pid).collect();
+    followed.extend(island.daemon_of_the_lock());
+    let output = fs::File::create(&others).unwrap();
+    let mut tracer = follow(&followed, &["-e", UNSTEADY], output.into())?;
+    let mut command = island.command("strace", &repository.path);
+    command
+        .args(["-f", "-qq", "-e", UNSTEADY, "-o"])
+        .arg(&client);
+    command.arg(crate::support::program()).args(arguments);
+    let done = command.stdout(Stdio::null()).status().unwrap();
+    tracer.signal(Signal::KILL);
+    tracer.code();
+    assert!(done.success(), "holm {arguments:?}: {done}");
+    Some(Counts::of(&client, &others))
+}
+
+/// The least of several measurements.
+fn least(mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<Counts> {
+    let mut found = measure(0)?;
+    for number in 1..3 {
+        found = found.least(measure(number)?);
+    }
+    Some(found)
+}
+
+#[test]
+fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
+    // On a disk: of files in memory holm asks git each time, because writes through a mapping change no time there.
+    let island = Island::in_tmp();
+    let repository = island.repository("shop");
+    // The first one builds the base.
+    repository.up("first");
+    let up = least(|number| counted(&island, &repository, &["up", &format!("w{number}")]));
+    let Some(up) = up else {
+        return skipped("this user may not trace the daemon");
+    };
+    let exec = least(|_| counted(&island, &repository, &["exec", "w0", "--", "true"]));
+    let exec = exec.expect("it could be traced before");
+    let run = least(|_| counted(&island, &repository, &["run", "w0", "--", "true"]));
+    let run = run.expect("it could be traced before");
+    println!("up   {up:?}\nexec {exec:?}\nrun  {run:?}");
+    up.are_within(Counts {
+        client: 440,
+        others: 1850,
+        programs: 9,
+        writes: 8,
+        reads: 22,
+        flushes: 2,
+    });
+    exec.are_within(Counts {
+        client: 80,
+        others: 210,
+        programs: 3,
+        writes: 3,
+        reads: 6,
+        flushes: 0,
+    });
+    run.are_within(Counts {
+        client: 120,
+        others: 800,
+        // git inside would be about fifty.
+        programs: 6,
+        writes: 10,
+        reads: 22,
+        flushes: 1,
+    });
+}

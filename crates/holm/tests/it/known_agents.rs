@@ -1,0 +1,258 @@
+//! Known agents: a scripted stand-in says what it was given. The table, the hosts and the sign-in are
+//! the test's own; no public host is named or reached.
+
+use crate::support::{Island, Ran, World};
+use serde_json::{Value, json};
+
+const TABLE: &str = r#"
+[services.api]
+hosts = ["api.test"]
+paths = ["/v1/messages*"]
+token = { host = "other.test", path = "/token" }
+
+[agents.robot]
+title = "Robot"
+run = ["sh", "robot"]
+session = ["sh", "robot"]
+keys = { ROBOT_KEY = "api" }
+variables = { ROBOT_HOME = "yes" }
+copies = [".robot/commands"]
+instructions = { file = ".robot/AGENTS.md" }
+
+[[agents.robot.sign_ins]]
+service = "api"
+file = ".robot/auth.json"
+access = "/oauth/access"
+refresh = "/oauth/refresh"
+expires_ms = "/oauth/expires"
+keep = ["/oauth/plan"]
+
+[[agents.robot.settings]]
+file = ".robot/settings.json"
+keep = ["/model"]
+set = { "/projects/{root}/trusted" = true }
+"#;
+
+const ACCESS: &str = "at-CANARY-access-0001";
+const REFRESH: &str = "rt-CANARY-refresh-0001";
+
+const HOLM: &str = "[egress]\nmode = \"allow\"\nallow = [\"api.test\", \"other.test\"]\n";
+
+/// Obeys its message: it is the hostile program, too.
+const ROBOT: &str = "sh -c \"$(cat)\"\n";
+
+/// A user who is signed in, and a workspace `x`.
+fn sign_in(island: &Island) {
+    island.write("agents.toml", TABLE);
+    island.make_dir("home/.robot");
+    island.make_dir("home/.robot/commands");
+    island.write("home/.robot/auth.json", auth(ACCESS, REFRESH).to_string());
+    let settings = json!({
+        "model": "fast", "env": { "A": "CANARY" }, "hooks": { "x": "CANARY" },
+        "mcpServers": { "x": "CANARY" }, "projects": { "/other": { "history": ["CANARY"] } },
+    });
+    island.write("home/.robot/settings.json", settings.to_string());
+    island.write("home/.robot/commands/fix.md", "how to fix\n");
+    island.write("home/.robot/AGENTS.md", "be kind\n");
+    let repository = island.repository("shop");
+    repository.write("holm.toml", HOLM);
+    repository.write("robot", ROBOT);
+    repository.commit("a robot");
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.holm(&["up", "x"]).ok();
+}
+
+fn auth(access: &str, refresh: &str) -> Value {
+    json!({ "oauth": { "access": access, "refresh": refresh, "expires": 1, "plan": "max" },
+        "other": { "access": "CANARY" } })
+}
+
+/// What the robot says when it does this.
+#[track_caller]
+fn robot(island: &Island, script: &str) -> String {
+    let ran = island.holm(&["run", "x", "--agent", "robot", script]).ok();
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+fn allow(island: &Island) {
+    let repository = island.home().join("src/shop");
+    Ran::new(&mut island.holm_command(&repository, &["trust", "--agent", "robot", "--yes"])).ok();
+}
+
+fn copy(island: &Island) -> Value {
+    let text = std::fs::read_to_string(island.home().join(".robot/auth.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn a_sign_in_is_used_after_one_question_and_brings_what_is_listed() {
+    let island = Island::new();
+    sign_in(&island);
+    let refused = island.holm(&["run", "x", "--agent", "robot", "true"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    let words = refused.stderr.clone();
+    assert!(words.contains("Robot's sign-in"), "{words}");
+    assert!(words.contains("holm trust --agent robot --yes"), "{words}");
+    let refused = island.holm(&["session", "new", "x", "--agent", "robot", "--detach"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    allow(&island);
+    let root = island.home().join("src/shop").display().to_string();
+    let settings = robot(&island, "cat ~/.robot/settings.json");
+    let settings: Value = serde_json::from_str(&settings).unwrap();
+    let expected = json!({ "model": "fast", "projects": { &root: { "trusted": true } } });
+    assert_eq!(settings, expected);
+    let auth: Value = serde_json::from_str(&robot(&island, "cat ~/.robot/auth.json")).unwrap();
+    assert_eq!(auth["oauth"]["plan"], "max");
+    assert_eq!(auth["other"], Value::Null);
+    let token = auth["oauth"]["access"].as_str().unwrap();
+    assert!(token != ACCESS && token.len() == ACCESS.len(), "{token}");
+    let said = robot(
+        &island,
+        "cat ~/.robot/commands/fix.md ~/.robot/AGENTS.md; echo $ROBOT_HOME",
+    );
+    assert!(said.starts_with("how to fix\nbe kind\n"), "{said}");
+    assert!(
+        said.contains("# Workspace `x`") && said.ends_with("yes\n"),
+        "{said}"
+    );
+    // Nothing of it is in the project's files.
+    assert_eq!(island.sh("x", "git status --porcelain").ok().out(), "");
+    // The user takes it back: what is started from now on has no sign-in.
+    let repository = island.home().join("src/shop");
+    Ran::new(&mut island.holm_command(&repository, &["trust", "--agent", "robot", "--no"])).ok();
+    let ran = island.holm(&["run", "x", "--agent", "robot", "true"]).ok();
+    let words = ran.stderr.clone();
+    assert!(words.contains("as you decided"), "{words}");
+}
+
+#[test]
+fn attack_195_no_program_inside_reads_a_sign_in_unless_the_settings_name_its_file() {
+    let island = Island::new();
+    sign_in(&island);
+    allow(&island);
+    let search = "grep -rl CANARY ~/.robot ~/.cache /dev/shm /proc/self/environ 2>/dev/null; env | grep CANARY; true";
+    assert_eq!(robot(&island, search), "");
+    // A key of the user's environment is a token inside, too.
+    let arguments = ["run", "x", "--agent", "robot", "env | grep ROBOT_KEY"];
+    let mut command = island.holm_command(&island.home(), &arguments);
+    let ran = Ran::new(command.env("ROBOT_KEY", "key-CANARY-000012")).ok();
+    let said = ran.out();
+    assert!(
+        said.starts_with("ROBOT_KEY=") && !has_value(&said),
+        "{said}"
+    );
+    // The counterpart: settings that name the file give it as it is.
+    island.make_dir("holm/config");
+    let settings = "[agents.robot]\nfiles = [\"~/.robot/auth.json\"]\n";
+    island.write("holm/config/config.toml", settings);
+    island.sh("x", "rm -f ~/.robot/auth.json").ok();
+    // Backwards, because holm masks the value in what it shows.
+    let said = robot(&island, "rev ~/.robot/auth.json");
+    let backwards: String = ACCESS.chars().rev().collect();
+    assert!(said.contains(&backwards), "{said}");
+}
+
+#[test]
+fn attacks_196_and_197_the_gateway_uses_and_refreshes_a_sign_in_that_is_not_inside() {
+    let Some(world) = World::with_tls() else {
+        return;
+    };
+    let island = world.island();
+    sign_in(island);
+    allow(island);
+    let auth: Value = serde_json::from_str(&robot(island, "cat ~/.robot/auth.json")).unwrap();
+    let [access, refresh] = ["access", "refresh"].map(|key| auth["oauth"][key].as_str().unwrap());
+    let ask = |path: &str| {
+        robot(
+            island,
+            &format!("curl -sS -H 'Authorization: Bearer {access}' https://api.test{path}"),
+        )
+    };
+    let said = ask("/v1/messages");
+    assert!(said.contains(access) && !has_value(&said), "{said}");
+    let seen = |part: &str| {
+        world
+            .seen()
+            .into_iter()
+            .rfind(|line| line.contains(part))
+            .unwrap()
+    };
+    assert!(seen("/v1/messages").contains(ACCESS));
+    // Attack: a path that is not listed, which might create another key, gets the token.
+    ask("/v1/keys");
+    assert!(!seen("/v1/keys").contains(ACCESS));
+    ask("/v1/messages/../keys?x --path-as-is");
+    assert!(!seen("keys?x").contains(ACCESS));
+
+    let renew = |token: &str| {
+        let body =
+            json!({ "grant_type": "refresh_token", "refresh_token": token, "scope": "less" });
+        robot(
+            island,
+            &format!(
+                "curl -sS https://other.test/token -H 'Content-Type: application/json' -d '{body}'"
+            ),
+        )
+    };
+    // Attack: another account's refresh token does not reach the user's copy.
+    renew("rt-ATTACK-refresh-0001");
+    assert_eq!(copy(island), auth_of(1));
+    // Attack: neither does a file that a program inside writes.
+    robot(
+        island,
+        "chmod u+w ~/.robot/auth.json; echo '{\"oauth\":{\"access\":\"attack\"}}' > ~/.robot/auth.json",
+    );
+    assert_eq!(copy(island), auth_of(1));
+
+    let told: Value = serde_json::from_str(&renew(refresh)).unwrap();
+    assert!(!has_value(&told.to_string()), "{told}");
+    assert_eq!(
+        told["expires_in"].as_u64().map(|it| it > 3500),
+        Some(true),
+        "{told}"
+    );
+    let sent = seen("/token");
+    assert!(sent.contains(REFRESH) && !sent.contains("less"), "{sent}");
+    let now = copy(island);
+    assert_eq!(now["oauth"]["access"], "at-CANARY-access-0002");
+    assert_eq!(now["oauth"]["refresh"], "rt-CANARY-refresh-0002");
+    assert_eq!(now["other"], json!({ "access": "CANARY" }));
+    let before = std::fs::read_to_string(island.home().join(".robot/auth.json.holm-previous"));
+    assert!(before.unwrap().contains(REFRESH));
+    let audit = island.holm(&["secret", "audit", "--json"]).ok().out();
+    assert!(
+        audit.contains("robot/api") && audit.contains("refreshed"),
+        "{audit}"
+    );
+    // The new access token is used at once, for the token that the robot was told.
+    let access = told["access_token"].as_str().unwrap();
+    robot(
+        island,
+        &format!("curl -sS -H 'Authorization: Bearer {access}' https://api.test/v1/messages?again"),
+    );
+    assert!(seen("messages?again").contains("at-CANARY-access-0002"));
+
+    // The user's own agent refreshed meanwhile: that copy counts, and the host is not asked.
+    let count = world.count("\"/token\"");
+    island.write("home/.robot/auth.json", auth_of(7).to_string());
+    // Not by a run, which would bring the new copy itself.
+    let body = json!({ "grant_type": "refresh_token", "refresh_token": refresh });
+    let ask = format!(
+        "curl -sS --cacert ~/.cache/holm/ca-bundle.pem https://other.test/token -d '{body}'"
+    );
+    let told = island.sh("x", &ask).json();
+    assert!(told["access_token"].is_string(), "{told}");
+    assert_eq!(world.count("\"/token\""), count);
+}
+
+/// Whether a value was there, also one that holm masked.
+fn has_value(said: &str) -> bool {
+    said.contains("CANARY") || said.contains("[secret]")
+}
+
+fn auth_of(number: u32) -> Value {
+    auth(
+        &format!("at-CANARY-access-000{number}"),
+        &format!("rt-CANARY-refresh-000{number}"),
+    )
+}
