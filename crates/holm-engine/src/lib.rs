@@ -40,6 +40,7 @@ pub mod session;
 mod settled;
 mod setups;
 mod siblings;
+pub mod storage;
 pub mod store;
 pub mod switch;
 mod trees;
@@ -72,5 +73,6 @@ pub use runs::{
     Begun, Credential, Existing, HomeFile, Instructions, MOST_CREDENTIAL, MOST_HOME_FILES, NewFile,
     NewRun, Provision,
 };
+pub use storage::Storage;
 pub use store::Store;
 pub use view::View;
