@@ -1,6 +1,7 @@
 //! The trait that makes workspaces real. The engine decides and journals; a driver acts. [`Storage`] is the part of a driver
 //! that keeps files for many workspaces.
 
+use crate::progress::Progress;
 use crate::storage::Storage;
 use async_trait::async_trait;
 use holm_core::config::DriverName;
@@ -18,25 +19,12 @@ use holm_keeper::client::KeeperClient;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// An action that was written to the journal. Only the engine can construct it.
 #[derive(Clone, Debug)]
 pub struct Journaled {
     pub(crate) action: Action,
     pub(crate) spec: Arc<WorkspaceSpec>,
-}
-
-/// Reports the progress of long work. Without a listener the reports are dropped.
-#[derive(Clone, Default)]
-pub struct Progress(Option<mpsc::UnboundedSender<ProgressEvent>>);
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProgressEvent {
-    /// The current step in a few words (`checking out`).
-    pub step: String,
-    pub done: u64,
-    pub total: u64,
 }
 
 /// What a driver sees of a workspace.
@@ -197,24 +185,5 @@ impl Journaled {
 
     pub fn spec(&self) -> &Arc<WorkspaceSpec> {
         &self.spec
-    }
-}
-
-// === impl Progress ===
-
-impl Progress {
-    pub fn to(sender: mpsc::UnboundedSender<ProgressEvent>) -> Self {
-        Self(Some(sender))
-    }
-
-    pub fn report(&self, step: &str, done: u64, total: u64) {
-        if let Some(sender) = &self.0 {
-            // A listener that has gone does not stop the work.
-            let _ = sender.send(ProgressEvent {
-                step: step.to_owned(),
-                done,
-                total,
-            });
-        }
     }
 }

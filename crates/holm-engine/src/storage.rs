@@ -1,6 +1,6 @@
 //! The part of a driver that keeps files for many workspaces: layers, shared trees, the trash and what can be deleted.
 
-use crate::driver::Progress;
+use crate::progress::Progress;
 use async_trait::async_trait;
 use holm_core::admission::Machine;
 use holm_core::disk::DiskUsage;

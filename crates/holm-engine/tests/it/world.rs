@@ -18,7 +18,8 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::conformance;
-use holm_engine::driver::{Driver, Drivers, Journaled, Observation, Progress};
+use holm_engine::driver::{Driver, Drivers, Journaled, Observation};
+use holm_engine::progress::Progress;
 use holm_engine::storage::{
     BroughtTree, Discard, Discarded, Known, Measure, SiblingTree, Storage, Survey,
 };
