@@ -201,6 +201,17 @@ pub trait Driver: Send + Sync + 'static {
         progress: Progress,
     ) -> Result<Option<Observation>, Fault>;
 
+    /// The files of these names at the root of a commit, exactly as the commit has them, as far as the driver can say it
+    /// without git; `None` for a name that the commit does not have.
+    fn commit_files(
+        &self,
+        _project: &ProjectId,
+        _commit: &str,
+        _names: &[&str],
+    ) -> Option<Vec<Option<Vec<u8>>>> {
+        None
+    }
+
     /// A layer that was built or brought; `None`: it is not there.
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault>;
 

@@ -19,9 +19,10 @@ use crate::command::{Cancel, Git};
 use crate::seed::OBJECTS_INSIDE;
 use holm_core::layer::FileDate;
 use link_tree::{Linked, link_tree};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
-use std::io;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,32 @@ const REMOVALS: usize = 200;
 /// Whether the complete base of `commit` exists (`None`: of a repository without commits).
 pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
     base_dir(bases_dir, commit).join("tree").is_dir()
+}
+
+/// The files of these names at the root of a base, exactly as the commit has them; `None` for a name that the commit does not
+/// have. `None` as a whole: there is no such base, or only git can say it: attributes may have changed the files at the
+/// check-out, or a name is not that of a plain file.
+pub fn base_files(bases_dir: &Path, commit: &str, names: &[&str]) -> Option<Vec<Option<Vec<u8>>>> {
+    let is_id = is_object_id(commit, "sha1") || is_object_id(commit, "sha256");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let tree = base_dir(bases_dir, Some(commit)).join("tree");
+    let tree = is_id.then(|| openat(CWD, &tree, flags, Mode::empty()).ok())??;
+    let read = |name: &str| {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = match openat(&tree, name, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Some(None),
+            Err(_) => return None,
+        };
+        let mut content = Vec::new();
+        file.metadata().ok().filter(Metadata::is_file)?;
+        file.read_to_end(&mut content).ok()?;
+        Some(Some(content))
+    };
+    if read(".gitattributes")?.is_some() {
+        return None;
+    }
+    names.iter().map(|name| read(name)).collect()
 }
 
 /// Marks the base as recently used, so that new bases start from it.

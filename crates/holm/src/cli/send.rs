@@ -6,7 +6,7 @@
 
 use super::user_checkout::{Checkout, path_text};
 use holm_api::client::Client;
-use holm_api::project::{Project, Refs, Sync, SyncAnswer};
+use holm_api::project::{CommitFiles, Project, Refs, Sync, SyncAnswer};
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, ProjectId};
 use holm_git::{Cancel, GitError, refs_digest};
@@ -110,8 +110,8 @@ impl SharedRefs {
         })
     }
 
-    /// As [`SharedRefs::of`], for a start from the current commit. Asks the daemon about a project that it knows, before
-    /// the files of the commit are read. Without an answer, [`register`] asks later.
+    /// As [`SharedRefs::of`], for a start from the current commit. Asks the daemon about a project that it knows; its answer
+    /// often has the files of the commit. Without an answer, [`register`] asks later.
     pub async fn with_answer(client: &Client, checkout: &Checkout) -> Result<Self, Fault> {
         let mut refs = Self::of(checkout).await?;
         if checkout.repository.project_id.is_some() {
@@ -119,6 +119,11 @@ impl SharedRefs {
             refs.answer = client.sync_project(&sync).await.ok();
         }
         Ok(refs)
+    }
+
+    /// The files of the current commit, if the daemon had them at hand.
+    pub fn files(&self) -> Option<CommitFiles> {
+        self.answer.as_ref()?.files.clone()
     }
 }
 
