@@ -18,6 +18,7 @@ use holm_core::config::Limits;
 use holm_core::isolation::Isolation;
 use holm_core::reference::Candidate;
 use holm_core::service::status::ServiceStatus;
+use holm_core::session::protocol::Session;
 use holm_core::spec::Remote;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -170,9 +171,12 @@ pub struct Reset {
     pub force: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// The sessions that run in them; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<Session>,
     /// Set if there are more workspaces; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,

@@ -164,6 +164,7 @@ pub fn render(rows: &[Row], page: Page, now: Timestamp) -> String {
         Page::Lines => return lines(rows),
         Page::Columns(columns) => columns,
     };
+    let widths = Widths::of(rows, columns, is_one_project);
     let mut parts = Vec::new();
     for group in GROUPS {
         let own: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
@@ -172,7 +173,7 @@ pub fn render(rows: &[Row], page: Page, now: Timestamp) -> String {
         }
         let mut part = format!("{STRONG}{} {}{STRONG:#}\n", group.name(), own.len());
         for row in own {
-            part.push_str(&line(row, &Widths::of(rows, columns, is_one_project), now));
+            part.push_str(&line(row, &widths, now));
         }
         parts.push(part);
     }

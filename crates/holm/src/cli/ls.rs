@@ -33,16 +33,13 @@ const SHORT_COMMIT: usize = 7;
 
 pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
     let is_grouped = !arguments.trash && !arguments.long && !context.output.is_json();
-    let (list, sessions) = connect::block_on(async {
+    let list = connect::block_on(async {
         let client = connect::started().await?;
         if arguments.trash {
-            return Ok((client.trash().await?, Vec::new()));
+            client.trash().await
+        } else {
+            client.workspaces().await
         }
-        if !is_grouped || context.output.is_quiet() {
-            return Ok((client.workspaces().await?, Vec::new()));
-        }
-        let (list, sessions) = tokio::try_join!(client.workspaces(), client.all_sessions())?;
-        Ok((list, sessions.sessions))
     })?;
     for note in &list.notes {
         warn(context, note);
@@ -75,7 +72,7 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
     } else {
         Page::Lines
     };
-    let rows = groups::rows(&list.workspaces, &sessions);
+    let rows = groups::rows(&list.workspaces, &list.sessions);
     let text = groups::render(&rows, page, now);
     context.output.asked_for(&text);
     if let Some((label, (purpose, command))) = rows

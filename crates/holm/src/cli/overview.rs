@@ -21,13 +21,13 @@ pub fn run(context: &Context) -> Outcome {
     if guest::is_inside() {
         return here::run(context, here::HereArgs::default());
     }
-    let (workspaces, sessions, checkout) = connect::block_on(async {
+    let (listed, checkout) = connect::block_on(async {
         let client = connect::started().await?;
-        let (listed, sessions, checkout) =
-            tokio::join!(client.workspaces(), client.all_sessions(), Checkout::find());
+        let (listed, checkout) = tokio::join!(client.workspaces(), Checkout::find());
         let here = checkout.ok().map(|checkout| Here::of(&checkout));
-        Ok((listed?.workspaces, sessions?.sessions, here))
+        Ok((listed?, here))
     })?;
+    let (workspaces, sessions) = (listed.workspaces, listed.sessions);
     let rows = groups::rows(&workspaces, &sessions);
     match checkout {
         None => outside(context, &rows),

@@ -128,6 +128,7 @@ fn report_each(
             _ => context.output.document(&WorkspaceList {
                 next: None,
                 workspaces: workspaces.to_vec(),
+                sessions: Vec::new(),
                 notes: Vec::new(),
             }),
         }

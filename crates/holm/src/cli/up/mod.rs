@@ -185,6 +185,7 @@ fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
     let list = WorkspaceList {
         next: None,
         workspaces,
+        sessions: Vec::new(),
         notes: Vec::new(),
     };
     if context.output.is_quiet() && !list.workspaces.is_empty() {
