@@ -103,6 +103,7 @@ fn text(form: Form) -> Value {
         Form::ProtectedPath => r"^[^/*?][^*?]*$",
         Form::Pattern => "^[^/!]",
         Form::Place => "[^/~]",
+        Form::GivenPath => "^(~/)?[^/~]",
         Form::HostPath | Form::Mount => "^~?/[^/]",
         Form::HttpPath => r"^/[^\s]*$",
         Form::Address => ":[0-9]{1,5}$",

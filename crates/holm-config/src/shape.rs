@@ -87,6 +87,8 @@ pub enum Form {
     Pattern,
     /// Relative to the project, to home, or absolute.
     Place,
+    /// Relative to the project or to home.
+    GivenPath,
     /// Relative to home or absolute.
     HostPath,
     /// Relative to home or absolute, not a system directory.
@@ -444,6 +446,7 @@ impl Form {
             Form::Pattern => why(Pattern::parse(text)),
             Form::Place => why(Place::parse(text)),
             Form::HostPath => match Place::parse(text) {
+            Form::GivenPath => why(Place::parse_given(text)),
                 Ok(Place::Project(_)) => Err("it must begin with `/` or `~/`".to_owned()),
                 other => why(other),
             },

@@ -50,6 +50,8 @@ pub struct Project {
     pub setup_inputs: Option<Vec<Pattern>>,
     pub include: Vec<Pattern>,
     pub protected_paths: Vec<ProtectedPath>,
+    /// Files of `include` and of the user's `[home] copy` that `setup` gets too.
+    pub setup_files: Vec<Place>,
     pub isolation: Scope,
     pub driver: DriverName,
     pub nested: bool,
@@ -209,8 +211,13 @@ pub enum Receiver {
     Sessions,
 }
 
+    /// The commands of `setup`.
+    Setup,
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
+/// The word for [`Receiver::Setup`] in `secrets.*.to`.
+pub const SETUP_RECEIVER: &str = "setup";
+
     /// `None`: the user's setting.
     pub mode: Option<EgressMode>,
     pub allow: Vec<Destination>,
@@ -316,6 +323,7 @@ impl Receiver {
             Receiver::Sessions => "sessions",
         }
     }
+            Receiver::Setup => SETUP_RECEIVER,
 }
 
 // === impl Cache ===

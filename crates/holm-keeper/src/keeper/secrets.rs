@@ -9,6 +9,7 @@ use super::registry::Registry;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
+use holm_core::config::SETUP_RECEIVER;
 use holm_core::run::Asker;
 use holm_proxy::gateway::{Paths, Place, Placeholder};
 use holm_secrets::Value;
@@ -90,6 +91,8 @@ pub enum Receiver<'a> {
     Run(&'a str),
     /// By id.
     Session(&'a str),
+    /// A command of `setup`.
+    Setup,
 }
 
 /// Keeps this process's memory out of core files and of the host's crash handler. The limit 1 means
@@ -504,13 +507,14 @@ impl<'a> Receiver<'a> {
             Receiver::Service(name) => name,
             Receiver::Run(_) => "runs",
             Receiver::Session(_) => "sessions",
+            Receiver::Setup => SETUP_RECEIVER,
         }
     }
 
     /// The id among receivers with the same name.
     fn which(self) -> Option<&'a str> {
         match self {
-            Receiver::Service(_) => None,
+            Receiver::Service(_) | Receiver::Setup => None,
             Receiver::Run(id) | Receiver::Session(id) => Some(id),
         }
     }

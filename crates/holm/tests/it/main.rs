@@ -117,6 +117,7 @@ mod sessions_late;
 mod settings_of_the_day;
 mod setup_failures;
 mod shop;
+mod setup_given;
 mod siblings;
 mod snapshots;
 mod software;
