@@ -9,7 +9,9 @@ use super::project::{egress, entries, limits};
 use super::shape;
 use super::user_shape::CONFIG_TOML;
 use holm_core::agents::{Consent, UserAgent};
-use holm_core::config::{Egress, Limits, Name, Place, Variable, parse_duration};
+use holm_core::config::{
+    Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, parse_duration,
+};
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -31,6 +33,7 @@ pub struct UserConfig {
     pub source_dirs: Vec<PathBuf>,
     pub limits: Limits,
     pub egress: Egress,
+    pub network: Network,
     pub home_copies: Vec<PathBuf>,
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
@@ -39,6 +42,16 @@ pub struct UserConfig {
     pub hints: bool,
     /// A daemon that starts after a reboot starts what was running.
     pub resume: bool,
+}
+
+/// What this machine's network needs of every program: `[network]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Network {
+    pub proxy: Option<ProxyUrl>,
+    /// Dialled directly.
+    pub no_proxy: Vec<Destination>,
+    /// Files with CA certificates (PEM).
+    pub ca: Vec<PathBuf>,
 }
 
 /// Reads the settings from the file at `path`.
@@ -126,6 +139,7 @@ impl UserConfig {
         let lists = [
             ("projects", "source_dirs", &mut self.source_dirs),
             ("home", "copy", &mut self.home_copies),
+            ("network", "ca", &mut self.network.ca),
             ("toolchains", "paths", &mut self.toolchain_paths),
         ];
         for (table, key, target) in lists {
@@ -135,6 +149,12 @@ impl UserConfig {
             {
                 *target = paths;
             }
+        }
+        if let Some(node) = root.get("network") {
+            let proxy = node.parsed("proxy", ProxyUrl::parse);
+            self.network.proxy = proxy.or(self.network.proxy.take());
+            let direct = node.list("no_proxy", Destination::parse);
+            self.network.no_proxy = direct.unwrap_or_default();
         }
         if let Some(node) = root.get("limits") {
             self.take_limits(limits(&node));

@@ -8,7 +8,9 @@ pub mod network;
 pub mod path;
 pub mod value;
 
-pub use network::{Address, Destination, HostHeader, HostPattern, InvalidDestination};
+pub use network::{
+    Address, Destination, HostHeader, HostPattern, InvalidDestination, InvalidProxy, ProxyUrl,
+};
 pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
 pub use value::{
     InvalidDuration, InvalidSize, InvalidVariable, Name, Variable, display_size, parse_duration,
@@ -48,10 +50,10 @@ pub struct Project {
     pub setup: Vec<String>,
     /// `None`: known manifests and lock files.
     pub setup_inputs: Option<Vec<Pattern>>,
-    pub include: Vec<Pattern>,
-    pub protected_paths: Vec<ProtectedPath>,
     /// Files of `include` and of the user's `[home] copy` that `setup` gets too.
     pub setup_files: Vec<Place>,
+    pub include: Vec<Pattern>,
+    pub protected_paths: Vec<ProtectedPath>,
     pub isolation: Scope,
     pub driver: DriverName,
     pub nested: bool,
@@ -209,15 +211,15 @@ pub enum Receiver {
     Service(Name),
     Runs,
     Sessions,
-}
-
     /// The commands of `setup`.
     Setup,
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Egress {
+}
+
 /// The word for [`Receiver::Setup`] in `secrets.*.to`.
 pub const SETUP_RECEIVER: &str = "setup";
 
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Egress {
     /// `None`: the user's setting.
     pub mode: Option<EgressMode>,
     pub allow: Vec<Destination>,
@@ -321,9 +323,9 @@ impl Receiver {
             Receiver::Service(name) => name.as_str(),
             Receiver::Runs => "runs",
             Receiver::Sessions => "sessions",
+            Receiver::Setup => SETUP_RECEIVER,
         }
     }
-            Receiver::Setup => SETUP_RECEIVER,
 }
 
 // === impl Cache ===
