@@ -23,6 +23,7 @@ fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWor
             borrowed: false,
         }),
         warm: None,
+        failed: None,
     };
     wish
 }
