@@ -218,6 +218,8 @@ fn agent(node: &Node<'_>, home: &Path) -> UserAgent {
         timeout: node.parsed("timeout", parse_duration),
         env: node.list("env", Variable::parse).unwrap_or_default(),
         files: host_paths(node, "files", home).unwrap_or_default(),
+        direct: node.is_set("direct"),
+        refresh: node.texts("refresh"),
     }
 }
 

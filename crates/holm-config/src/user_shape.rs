@@ -103,4 +103,9 @@ const AGENT: Shape = table! {
     env: optional Shape::list(&VARIABLE),
     /// Your files that only this agent's runs and sessions get.
     files: optional HOST_PATHS,
+    /// The gateway cannot inspect this agent's connections (it pins certificates, or speaks HTTP/2 only): it gets
+    /// its sign-in as it is, without what refreshes it. Default: false.
+    direct: optional Shape::Flag,
+    /// For a direct agent: the command that refreshes the sign-in on this machine, before the agent starts.
+    refresh: optional Shape::Command,
 };

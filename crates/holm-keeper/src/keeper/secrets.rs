@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, un
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -57,7 +57,15 @@ struct State {
     values: Vec<Value>,
     known: Known,
     /// Of agents, by their names.
-    sign_ins: BTreeMap<String, Vec<SignIn>>,
+    sign_ins: BTreeMap<String, AgentSignIns>,
+}
+
+/// What the gateway may use for an agent, while runs and sessions have it.
+#[derive(Default)]
+struct AgentSignIns {
+    all: Vec<SignIn>,
+    /// Ids of runs and sessions.
+    holders: BTreeSet<String>,
 }
 
 /// The secrets that the gateway puts into requests, and its certificates for their hosts.
@@ -210,9 +218,10 @@ impl Secrets {
         self.state().placeholders()
     }
 
-    /// Replaces the named parts of an agent's sign-in; none: all of it goes. Its values never enter the workspace; they are masked
-    /// nevertheless.
-    pub fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>) {
+    /// Replaces the named parts of an agent's sign-in; none: all of it goes. It can be used until its last
+    /// holder ends. Without a holder (a refresh) it changes only if there is one. Its values never enter the
+    /// workspace; they are masked nevertheless.
+    pub fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>, holder: Option<String>) {
         let mut state = self.state();
         let values = sign_ins.iter().map(|sign_in| sign_in.value.clone());
         let fresh: Vec<Value> = values.filter(|it| !state.values.contains(it)).collect();
@@ -220,13 +229,31 @@ impl Secrets {
             state.values.extend(fresh);
             state.known = Known::new(state.values.iter());
         }
-        let held = state.sign_ins.entry(agent).or_default();
         if sign_ins.is_empty() {
-            held.clear();
+            state.sign_ins.remove(&agent);
+            return;
+        }
+        let held = state.sign_ins.entry(agent).or_default();
+        held.holders.extend(holder);
+        if held.holders.is_empty() {
+            return;
         }
         // A refresh tells nothing about keys that came from a client's environment.
-        held.retain(|old| sign_ins.iter().all(|new| new.name != old.name));
-        held.extend(sign_ins);
+        held.all
+            .retain(|old| sign_ins.iter().all(|new| new.name != old.name));
+        held.all.extend(sign_ins);
+    }
+
+    /// A run or session has ended. Returns whether the gateway must learn that sign-ins ended with it.
+    pub fn end_holder(&self, holder: &str) -> bool {
+        let mut is_changed = false;
+        self.state().sign_ins.retain(|_, held| {
+            let was_held = held.holders.remove(holder);
+            let ends = was_held && held.holders.is_empty();
+            is_changed |= ends;
+            !ends
+        });
+        is_changed
     }
 
     /// The values to mask in everything that is stored.
@@ -470,9 +497,8 @@ impl State {
             Some((placeholder, standin.leaves.clone()))
         });
         let sign_ins = self.sign_ins.iter().flat_map(|(agent, sign_ins)| {
-            sign_ins
-                .iter()
-                .map(move |it| (it.placeholder(agent), it.leaves.clone()))
+            let all = sign_ins.all.iter();
+            all.map(move |it| (it.placeholder(agent), it.leaves.clone()))
         });
         let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.chain(sign_ins).unzip();
         Usable {
