@@ -20,6 +20,9 @@ use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("../assets/defaults.toml");
 
+/// The beginning of a certificate in PEM form.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
 /// All settings, with `~` replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserConfig {
@@ -115,6 +118,33 @@ fn check_twice(root: &Node<'_>, findings: &mut Findings) {
             let what = format!("`{key}` is there twice: at the top, and in `{table}`");
             findings.add(inner.key_span, what);
         }
+    }
+}
+
+// === impl Network ===
+
+impl Network {
+    /// The certificates of all files. A file without one is an error: programs inside would fail for a reason
+    /// that is hard to find.
+    pub fn authorities(&self) -> Result<String, Fault> {
+        let mut all = String::new();
+        for file in &self.ca {
+            let shown = file.display();
+            let invalid = |message: String| {
+                let hint =
+                    "`[network] ca` of config.toml names files with certificates in PEM form";
+                Fault::new(Code::InvalidConfig, message, hint)
+            };
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                invalid(format!("cannot read the CA certificates in {shown}")).because(error)
+            })?;
+            if !text.contains(CERTIFICATE) {
+                return Err(invalid(format!("{shown} has no certificate")));
+            }
+            all.push_str(&text);
+            all.push('\n');
+        }
+        Ok(all)
     }
 }
 

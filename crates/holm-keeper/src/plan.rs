@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use holm_proxy::gateway::{Proxy, certificates};
+pub use holm_proxy::gateway::Proxy;
 
 /// What a keeper has to know of its workspace, whatever makes it run. The driver adds what it needs itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -149,7 +149,10 @@ impl App {
         let (keeping, spec) = (Arc::clone(&self.secrets), spec.clone());
         let (sent, name) = (sent.clone(), called.name.clone());
         let (configured, is_direct) = (called.files.clone(), called.is_direct);
+        let (settings, own_home) = (self.paths.config_file.clone(), self.home());
         let (found, mut brought, as_is) = try_blocking(move || {
+            let network = holm_config::user::load(&settings, &own_home)?.network;
+            let authorities = network.authorities()?;
             let agent = Meant {
                 name: &name,
                 known,
@@ -164,7 +167,7 @@ impl App {
             let secret: Vec<_> = found.documents.keys().map(PathBuf::from).collect();
             let mut brought = bring(known, &spec, &mut found, share);
             if !found.sign_ins.is_empty() {
-                let certificates = keeping.ca_certificate()?;
+                let certificates = keeping.ca_certificate()? + &authorities;
                 brought.files.extend(ca_files(&certificates));
                 found.env.extend(ca_variables(&spec.home));
             }
@@ -333,7 +336,8 @@ fn refused(agent: &str) -> String {
 const CA: &str = ".cache/holm/ca.pem";
 const CA_BUNDLE: &str = ".cache/holm/ca-bundle.pem";
 
-/// Only the agent's own processes trust the gateway's CA, by variables.
+/// Only the agent's own processes trust the gateway's CA, by variables. These replace the workspace's, so the
+/// files have the CA of the user's settings, too.
 fn ca_variables(home: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let place = |name: &str| home.join(name).into_os_string().into_encoded_bytes();
     let bundle = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];

@@ -7,7 +7,7 @@ use holm_config::paths::Paths;
 use holm_config::user;
 use holm_core::config::ProxyUrl;
 use holm_core::{Code, Fault};
-use holm_keeper::plan::{NetworkSource, Proxy, SurroundingNetwork, certificates};
+use holm_keeper::plan::{NetworkSource, Proxy, SurroundingNetwork};
 use holm_secrets::{InvalidValue, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,10 +20,6 @@ pub fn source(paths: &Paths) -> NetworkSource {
 fn read(settings: &Path) -> Result<SurroundingNetwork, Fault> {
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let network = user::load(settings, &home)?.network;
-    let mut ca = String::new();
-    for file in &network.ca {
-        ca.push_str(&authorities(file)?);
-    }
     let proxy = network.proxy.as_ref().map(proxy).transpose();
     Ok(SurroundingNetwork {
         proxy: proxy.map_err(|error| {
@@ -31,7 +27,7 @@ fn read(settings: &Path) -> Result<SurroundingNetwork, Fault> {
             Fault::new(Code::InvalidConfig, message, "write it as `user:password`").because(error)
         })?,
         no_proxy: network.no_proxy.iter().map(ToString::to_string).collect(),
-        ca,
+        ca: network.authorities()?,
     })
 }
 
@@ -45,20 +41,4 @@ fn proxy(url: &ProxyUrl) -> Result<Proxy, InvalidValue> {
         port: url.port.get(),
         authorization: authorization.transpose()?,
     })
-}
-
-/// A file without a certificate is an error: programs inside would fail for a reason that is hard to find.
-fn authorities(file: &Path) -> Result<String, Fault> {
-    let invalid = |message: String| {
-        let hint = "`[network] ca` of config.toml names files with certificates in PEM form";
-        Fault::new(Code::InvalidConfig, message, hint)
-    };
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        invalid(format!("cannot read the CA certificates in {shown}")).because(error)
-    })?;
-    if certificates(text.as_bytes()).is_empty() {
-        return Err(invalid(format!("{shown} has no certificate")));
-    }
-    Ok(text + "\n")
 }
