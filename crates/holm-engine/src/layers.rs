@@ -8,8 +8,9 @@
 
 use crate::clock::now;
 use crate::converge::Goal;
-use crate::driver::{Observation, Progress};
+use crate::driver::Observation;
 use crate::engine::Inner;
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;
