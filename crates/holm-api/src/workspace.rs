@@ -283,6 +283,10 @@ pub struct CreateWorkspace {
     /// Create it without the output of `setup`, which does not run.
     #[serde(default)]
     pub no_setup: bool,
+    /// If `setup` fails, keep the workspace, stopped, with the files as `setup` left them. The request still
+    /// fails.
+    #[serde(default)]
+    pub keep: bool,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,

@@ -27,6 +27,7 @@ impl Engine {
         self.inner.uses.note(id, now());
         self.inner.awaken(id, stopped).await?;
         let holder = new.id.clone();
+        let has_sign_in = provision.sign_ins.is_some();
         let (places, notes) = self.bring_credentials(id, &holder, provision).await?;
         let keeper = self.inner.keeper(id).await?;
         let fault = match keeper.session(SessionRequest::Start(Box::new(new))).await {
@@ -35,6 +36,9 @@ impl Engine {
             Err(fault) => fault,
         };
         self.take_credentials_away(id, &holder, &places).await;
+        if has_sign_in {
+            self.end_sign_ins(id, &holder).await;
+        }
         Err(fault)
     }
 

@@ -62,6 +62,9 @@ pub(crate) struct Observed {
     pub(crate) at: Option<Timestamp>,
 }
 
+/// The reason of a workspace that was kept after its setup failed and has not been started since.
+const SETUP_FAILED: &str = "setup_failed";
+
 // === impl Engine ===
 
 impl Engine {
@@ -244,7 +247,10 @@ impl Inner {
                 // It runs, but a part of it does not.
                 let of_kernel = isolation.as_ref().and_then(Isolation::limit_reached);
                 let services = service::all(declared, observation.services, word);
+                let kept = record.spec.layers.failed.as_ref();
+                let kept = kept.filter(|_| word == State::Stopped);
                 let reason = reason
+                    .or(kept.map(|_| SETUP_FAILED.to_owned()))
                     .or(of_kernel.map(str::to_owned))
                     .or_else(|| service::trouble(&services).filter(|_| word == State::Running));
                 (word, reason, isolation, services)
@@ -296,8 +302,13 @@ impl Observed {
     }
 }
 
-/// The note of `show` about an unfinished move.
+/// The note of `show` about a failed setup or an unfinished move.
 fn unfinished_note(spec: &WorkspaceSpec, id: &WorkspaceId) -> Option<String> {
+    if let Some(failed) = &spec.layers.failed {
+        return Some(format!(
+            "it was kept as its failed `setup` left it: {failed}"
+        ));
+    }
     let moving = spec.moving.as_ref()?;
     let to = moving.ref_name.as_ref().unwrap_or(&moving.commit);
     Some(format!(

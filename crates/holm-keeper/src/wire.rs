@@ -155,10 +155,17 @@ pub enum Op {
     SetServices(Vec<Service>),
     /// Replaces the secrets. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
-    /// Replaces the sign-in of an agent. Answered with `Done`.
+    /// Replaces the sign-in of an agent, for a run or session that is about to start, or (without a holder)
+    /// for those that have it. Answered with `Done`.
     SetSignIns {
         agent: String,
         sign_ins: Vec<SignIn>,
+        #[serde(default)]
+        holder: Option<String>,
+    },
+    /// The holder did not start. Answered with `Done`.
+    EndSignIns {
+        holder: String,
     },
     /// Answered with `Session`.
     Session(SessionRequest),

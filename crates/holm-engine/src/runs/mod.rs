@@ -160,6 +160,7 @@ impl Engine {
         live: Arc<Live>,
     ) -> Result<RunRecord, Fault> {
         let engine = self.clone();
+        let has_sign_in = new.provision.sign_ins.is_some();
         detached(async move {
             match engine.start_run(&mut record, new, &live).await {
                 Ok(seen) => {
@@ -172,6 +173,10 @@ impl Engine {
                 }
                 Err(fault) => {
                     engine.take_back_files(&record).await;
+                    if has_sign_in {
+                        let holder = record.id.to_string();
+                        engine.end_sign_ins(&record.workspace, &holder).await;
+                    }
                     let run = record.id.clone();
                     let forgotten = engine.inner.store.call(move |store| store.forget_run(&run));
                     if let Err(fault) = forgotten.await {

@@ -25,8 +25,8 @@ use holm_engine::storage::{
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
-    Admission, Created, EarlierPlace, Engine, NewWorkspace, Progress as Told, Repository, Reuse,
-    View,
+    Admission, Created, EarlierPlace, Engine, FailedSetup, NewWorkspace, Progress as Told,
+    Repository, Reuse, View,
 };
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::ServiceWish;
@@ -503,6 +503,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         reuse: Reuse::Return,
         owner: "me".to_owned(),
         admission: Admission::Force,
+        failed_setup: FailedSetup::Undo,
         turn: None,
         spec: WorkspaceSpec {
             version: holm_core::spec::Version,

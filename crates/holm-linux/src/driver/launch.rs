@@ -344,6 +344,7 @@ fn plan(
             disk: spec.limits.disk_bytes,
             forgone,
             network: spec.network.clone(),
+            surrounding: (driver.network)()?,
             // Not before the tree is what it should be.
             services: match protection {
                 Protection::On => spec.services.clone(),

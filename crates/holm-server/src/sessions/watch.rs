@@ -108,7 +108,7 @@ impl App {
         if let Ok(called) = self.agent(&spec, Some(agent)).await {
             let engine = &self.engine;
             engine
-                .take_credentials_away(id, session, &called.files)
+                .take_credentials_away(id, session, &called.borrowed_files(&spec.home))
                 .await;
         }
     }

@@ -35,7 +35,7 @@ pub fn with_setup<'a>(island: &'a Island, commands: &[&str]) -> Repository<'a> {
     repository
 }
 
-fn configure(repository: &Repository<'_>, commands: &[&str]) {
+pub fn configure(repository: &Repository<'_>, commands: &[&str]) {
     let commands = serde_json::to_string(commands).unwrap();
     let text = format!("[project]\nsetup = {commands}\nsetup_inputs = [\"deps.lock\"]\n");
     repository.write("holm.toml", text);

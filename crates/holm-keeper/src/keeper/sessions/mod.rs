@@ -224,9 +224,10 @@ impl Sessions {
         );
         let thread = std::thread::Builder::new().stack_size(STACK);
         self.state().threads += 1;
-        let sessions = Arc::clone(self);
+        let (sessions, ending, id) = (Arc::clone(self), Arc::clone(registry), new.id.clone());
         let spawned = thread.spawn(move || {
             terminal.run();
+            ending.end_sign_ins(&id);
             sessions.thread_ended();
         });
         if let Err(error) = spawned {

@@ -165,20 +165,7 @@ async fn one(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Workspace, Fault> {
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-    let made = follow(prepared, &request, progress, interrupted.clone()).await;
-    let mut workspace = match made {
-        Err(fault) if fault.code == Code::SetupFailed && arguments.keep => {
-            // The daemon uses each upload once.
-            let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-            let request = CreateWorkspace {
-                no_setup: true,
-                ..request
-            };
-            let kept = follow(prepared, &request, progress, interrupted).await?;
-            return Err(kept_after(fault, &kept.label, &prepared.left_behind.setup));
-        }
-        made => made?,
-    };
+    let mut workspace = follow(prepared, &request, progress, interrupted).await?;
     if arguments.no_setup && workspace.created != Some(false) {
         let commands = prepared.left_behind.setup.join(" && ");
         let label = &workspace.label;
@@ -311,16 +298,6 @@ async fn follow(
     }
     creation.cancel().await?;
     Err(cancelled())
-}
-
-/// The failure of a set-up, with the workspace that was kept.
-fn kept_after(mut fault: Fault, label: &str, commands: &[String]) -> Fault {
-    let first = commands.first().map_or("", String::as_str);
-    fault.hint = format!(
-        "the workspace {label} was kept without the set-up: `holm enter {label}`, then type `{first}`; \
-         `holm rm {label}` removes it"
-    );
-    fault
 }
 
 fn cancelled() -> Fault {

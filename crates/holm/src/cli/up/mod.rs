@@ -68,7 +68,7 @@ pub struct UpArgs {
     /// Do not run `setup`, and start without what it makes
     #[arg(long)]
     no_setup: bool,
-    /// If `setup` fails, keep a workspace without its output to look into
+    /// If `setup` fails, keep the workspace as it left it, to look into
     #[arg(long, conflicts_with = "no_setup")]
     keep: bool,
     /// Do not wait for services to become ready

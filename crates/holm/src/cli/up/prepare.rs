@@ -230,6 +230,7 @@ fn request(
         allow_degraded: arguments.allow_degraded.clone(),
         force: arguments.force,
         no_setup: arguments.no_setup,
+        keep: arguments.keep,
         user_name: repository.user_name.clone(),
         user_email: repository.user_email.clone(),
         remotes: repository.remotes.clone(),
