@@ -72,6 +72,9 @@ pub struct Workspace {
     /// Only for `up`: whether this call created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<bool>,
+    /// Only for `up` of an existing workspace: whether this call started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
     /// Only for `up`: milliseconds until it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,

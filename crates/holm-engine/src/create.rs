@@ -269,9 +269,11 @@ impl Inner {
         let at = now();
         self.uses.note(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
+        let was_stopped = record.desired == Desired::Stopped;
         let goal = Goal::Reach(Desired::Running);
         let mut view = self.reach(record, Desired::Running, goal).await?;
         view.record.last_used_at = at;
+        view.was_stopped = was_stopped;
         Ok(Some(view))
     }
 }
@@ -306,7 +308,7 @@ fn already_exists(label: &Label, holder: &WorkspaceId) -> Fault {
     Fault::new(
         Code::AlreadyExists,
         format!("workspace `{label}` exists ({holder})"),
-        format!("`holm up {label}` without further options starts it; or choose another label"),
+        format!("start it: `holm up {label}`\nanother label: `holm up LABEL`"),
     )
 }
 

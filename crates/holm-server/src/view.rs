@@ -22,6 +22,7 @@ pub fn workspace(view: View) -> Workspace {
         carried: _,
         tip,
         observed_at,
+        was_stopped: _,
     } = view;
     let spec = &record.spec;
     let mut isolation = isolation.unwrap_or_default();
@@ -60,6 +61,7 @@ pub fn workspace(view: View) -> Workspace {
         },
         isolation,
         created: None,
+        started: None,
         ms: None,
         removed_at: record.removed_at.map(time),
         expires_at: None,
