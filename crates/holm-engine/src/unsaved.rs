@@ -194,7 +194,7 @@ impl Unsaved {
     fn parts(&self) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         if let Some(why) = &self.unexamined {
-            parts.push(("not examined".to_owned(), why.clone()));
+            parts.push(("cannot be examined".to_owned(), why.clone()));
         }
         if self.refs.count > 0 {
             parts.push(("commits".to_owned(), format!("on {}", self.refs.listed())));

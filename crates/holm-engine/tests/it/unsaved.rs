@@ -63,16 +63,21 @@ async fn what_would_be_lost_is_listed() {
         ("for-each-ref", behind_tag.as_str(), 0, None),
         ("rev-parse", other.as_str(), 0, Some("commits (on HEAD")),
         ("rev-parse", "", 1, None),
-        ("status", "", 128, Some("not examined (`git status` failed")),
-        ("rev-parse", "", 128, Some("not examined")),
-        ("status", "garbage", 0, Some("not examined")),
+        (
+            "status",
+            "",
+            128,
+            Some("cannot be examined (`git status` failed"),
+        ),
+        ("rev-parse", "", 128, Some("cannot be examined")),
+        ("status", "garbage", 0, Some("cannot be examined")),
         (
             "for-each-ref",
             "--upload-pack=x  refs/heads/a\n",
             0,
-            Some("not examined"),
+            Some("cannot be examined"),
         ),
-        ("status", hostile.as_str(), 0, Some("not examined")),
+        ("status", hostile.as_str(), 0, Some("cannot be examined")),
     ] {
         let island = Island::new();
         let (engine, id) = prepared(&island).await;

@@ -103,7 +103,9 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
             position: LogPosition::default(),
         };
         let mut query = query;
-        if query.last.is_some() {
+        // The last lines of one service need no counting here.
+        let is_one = arguments.services.len() == 1 || reader.names.seen.len() == 1;
+        if query.last.is_some() && !is_one {
             reader.last(&client, &id, &query).await?;
             if !query.follow {
                 return Ok(());
@@ -124,6 +126,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
             let position = &mut reader.position;
             let rest = LogQuery {
                 since: position.time.clone().or(query.since.clone()),
+                last: query.last.filter(|_| position.time.is_none()),
                 ..query.clone()
             };
             position.skip = position.count;

@@ -189,9 +189,6 @@ async fn one(
             let kept = follow(prepared, &request, progress, interrupted).await?;
             return Err(kept_after(fault, &kept.label, &prepared.left_behind.setup));
         }
-        Err(fault) if fault.code == Code::AlreadyExists => {
-            return Err(exists(arguments, wish, fault));
-        }
         Err(fault) if fault.code == Code::SetupFailed => {
             let label = wish.label.as_ref().map_or("LABEL", Label::as_str);
             let hint = fault.hint.replace("LABEL", label);
@@ -342,26 +339,6 @@ fn kept_after(mut fault: Fault, label: &str, commands: &[String]) -> Fault {
          remove it: `holm rm {label}`"
     );
     fault
-}
-
-/// A label that is taken, with the option that asks for a new workspace.
-fn exists(arguments: &UpArgs, wish: &Wish, fault: Fault) -> Fault {
-    let label = wish.label.as_ref().map_or("", Label::as_str);
-    let (option, hint) = match &arguments.start.from {
-        Some(from) => (
-            format!("--from {from}"),
-            format!(
-                "move it: `holm assign {label} {from}`\nanother label: `holm up LABEL --from {from}`"
-            ),
-        ),
-        None if arguments.start.dirty => (
-            "--dirty".to_owned(),
-            "another label: `holm up LABEL --dirty`".to_owned(),
-        ),
-        None => return fault,
-    };
-    let message = format!("{label} exists; {option} works for new workspaces only");
-    Fault::new(fault.code, message, hint)
 }
 
 fn cancelled() -> Fault {

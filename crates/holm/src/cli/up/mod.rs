@@ -220,8 +220,12 @@ fn several(context: &Context, arguments: &UpArgs, results: Vec<Result<Readied, F
     })
 }
 
-/// The output of a set-up that failed stands in a gutter before the error.
+/// A failure as people read it: a label that is taken names the option that does not fit, and the
+/// output of a set-up that failed stands in a gutter before the error.
 fn trouble_of(arguments: &UpArgs, fault: Fault) -> Trouble {
+    if fault.code == Code::AlreadyExists {
+        return exists(arguments, fault);
+    }
     let message = fault.message();
     let mut lines = message.lines();
     let (Code::SetupFailed, Some(first)) = (fault.code, lines.next()) else {
@@ -240,6 +244,26 @@ fn trouble_of(arguments: &UpArgs, fault: Fault) -> Trouble {
         headline.push_str("; nothing was created");
     }
     Trouble::new(fault, headline, rows)
+}
+
+/// The label is taken, and options ask for a new workspace.
+fn exists(arguments: &UpArgs, fault: Fault) -> Trouble {
+    let (option, hint) = match (&arguments.start.from, arguments.labels.as_slice()) {
+        (Some(from), [label]) => (
+            format!("--from {from}"),
+            format!(
+                "move it: `holm assign {label} {from}`\nanother label: `holm up LABEL --from {from}`"
+            ),
+        ),
+        (None, [_]) if arguments.start.dirty => (
+            "--dirty".to_owned(),
+            "another label: `holm up LABEL --dirty`".to_owned(),
+        ),
+        _ => return Trouble::from(fault),
+    };
+    let label = &arguments.labels[0];
+    let headline = format!("{label} exists; {option} works for new workspaces only");
+    Trouble::new(fault.with_hint(hint), headline, Vec::new())
 }
 
 // === impl Readied ===
