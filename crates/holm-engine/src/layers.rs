@@ -8,8 +8,8 @@
 
 use crate::clock::now;
 use crate::converge::Goal;
-use crate::driver::Progress;
 use crate::engine::Inner;
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;

@@ -2,10 +2,10 @@
 
 use crate::clock::now;
 use crate::converge::Goal;
-use crate::driver::Progress;
 use crate::engine::{Engine, Inner, detached, in_the_trash, no_workspace};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use crate::unsaved::{Unsaved, examine};
 use crate::view::View;

@@ -1,6 +1,6 @@
 //! The builds of layers under way. Concurrent requests for one layer share its build.
 
-use crate::driver::{Progress, ProgressEvent};
+use crate::progress::{Progress, ProgressEvent};
 use crate::store::WorkspaceRecord;
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::{Fault, ProjectId, RequestId, WorkspaceId};
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
 use std::convert::Infallible;
 use std::future::Future;

@@ -16,7 +16,7 @@ use holm_core::layer::LayerKey;
 use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
-use holm_engine::driver::Measure;
+use holm_engine::storage::Measure;
 use holm_engine::store::WorkspaceRecord;
 use holm_engine::try_blocking;
 use jiff::Timestamp;

@@ -12,7 +12,7 @@ use holm_core::head::object_id;
 use holm_core::moves::SetUp;
 use holm_core::spec::Manner;
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use holm_engine::{Assign as Wanted, Progress};
 use std::path::Path;
 use std::sync::Arc;

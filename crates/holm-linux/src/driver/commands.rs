@@ -9,7 +9,7 @@ use crate::Layout;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
 use holm_core::{Code, Fault, cut};
-use holm_engine::driver::Progress;
+use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::wire::EgressFrom;
 use serde::Deserialize;

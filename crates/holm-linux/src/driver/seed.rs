@@ -14,7 +14,7 @@ use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
 use holm_core::spec::{Seed, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::driver::Progress;
+use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::guest::PROGRAM;
 use holm_keeper::inside;

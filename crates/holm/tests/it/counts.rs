@@ -61,8 +61,7 @@ impl Counts {
         }
     }
 
-    #[track_caller]
-    fn are_within(self, limits: Self) {
+    fn are_within(self, limits: Self) -> bool {
         let pairs = [
             (self.client, limits.client),
             (self.others, limits.others),
@@ -71,8 +70,7 @@ impl Counts {
             (self.reads, limits.reads),
             (self.flushes, limits.flushes),
         ];
-        let is_within = pairs.iter().all(|(counted, limit)| counted <= limit);
-        assert!(is_within, "counted {self:?}\nlimits  {limits:?}");
+        pairs.iter().all(|(counted, limit)| counted <= limit)
     }
 }
 
@@ -104,13 +102,20 @@ fn counted(island: &Island, repository: &Repository<'_>, arguments: &[&str]) -> 
     Some(Counts::of(&client, &others))
 }
 
-/// The least of several measurements.
-fn least(mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<Counts> {
-    let mut found = measure(0)?;
-    for number in 1..3 {
-        found = found.least(measure(number)?);
+/// Measures until the least of the measurements is within the limits. On a loaded machine more of the daemon's other
+/// work falls into a measurement. `None`: this user may not trace.
+#[track_caller]
+fn needs(limits: Counts, mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<()> {
+    let mut least = measure(0)?;
+    for number in 1..10 {
+        if least.are_within(limits) {
+            break;
+        }
+        least = least.least(measure(number)?);
     }
-    Some(found)
+    println!("counted {least:?}");
+    assert!(least.are_within(limits), "{least:?} exceeds {limits:?}");
+    Some(())
 }
 
 #[test]
@@ -120,32 +125,32 @@ fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
     let repository = island.repository("shop");
     // The first one builds the base.
     repository.up("first");
-    let up = least(|number| counted(&island, &repository, &["up", &format!("w{number}")]));
-    let Some(up) = up else {
-        return skipped("this user may not trace the daemon");
-    };
-    let exec = least(|_| counted(&island, &repository, &["exec", "w0", "--", "true"]));
-    let exec = exec.expect("it could be traced before");
-    let run = least(|_| counted(&island, &repository, &["run", "w0", "--", "true"]));
-    let run = run.expect("it could be traced before");
-    println!("up   {up:?}\nexec {exec:?}\nrun  {run:?}");
-    up.are_within(Counts {
+    let up = Counts {
         client: 440,
         others: 1850,
         programs: 9,
         writes: 8,
         reads: 22,
         flushes: 2,
-    });
-    exec.are_within(Counts {
+    };
+    let measure_up = |number| counted(&island, &repository, &["up", &format!("w{number}")]);
+    if needs(up, measure_up).is_none() {
+        return skipped("this user may not trace the daemon");
+    }
+    let exec = Counts {
         client: 80,
         others: 210,
         programs: 3,
         writes: 3,
         reads: 6,
         flushes: 0,
-    });
-    run.are_within(Counts {
+    };
+    let measure = |verb: &'static str| {
+        let (island, repository) = (&island, &repository);
+        move |_| counted(island, repository, &[verb, "w0", "--", "true"])
+    };
+    needs(exec, measure("exec")).expect("it could be traced before");
+    let run = Counts {
         client: 120,
         others: 800,
         // git inside would be about fifty.
@@ -153,5 +158,6 @@ fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
         writes: 10,
         reads: 22,
         flushes: 1,
-    });
+    };
+    needs(run, measure("run")).expect("it could be traced before");
 }

@@ -57,11 +57,12 @@ fn attack_160_a_killed_keeper_or_init_is_noticed_and_replaced() {
                 _ => island.init_of(&id),
             };
             send(victim.expect("a process"), Signal::KILL);
-            // The kernel may need a moment to have ended it.
+            // The kernel may need a moment to have ended it, and the daemon starts it again a second later.
+            let mut shown = Value::Null;
             eventually("it is shown as failed", || {
-                show(&island, "x")["state"] == "failed"
+                shown = show(&island, "x");
+                shown["state"] == "failed"
             });
-            let shown = show(&island, "x");
             assert!(
                 shown["reason"].as_str().unwrap().contains(reason),
                 "{shown}"
