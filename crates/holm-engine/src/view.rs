@@ -51,6 +51,8 @@ pub struct View {
     pub note: Option<String>,
     /// When its keeper reported this, if that is some seconds ago.
     pub observed_at: Option<Timestamp>,
+    /// Whether `up` found it stopped.
+    pub was_stopped: bool,
 }
 
 /// A workspace as it was observed.
@@ -275,6 +277,7 @@ impl Inner {
             tip: tip.unwrap_or_default(),
             sessions,
             observed_at: at,
+            was_stopped: false,
         }
     }
 

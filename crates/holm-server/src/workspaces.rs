@@ -2,6 +2,7 @@
 
 use super::App;
 use super::caller::Caller;
+use super::disk;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey, bad_request};
 use super::metrics::STATES;
 use super::page::{Order, Page};
@@ -172,7 +173,13 @@ async fn remove(
     if let Err(fault) = withdrawn {
         tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
     }
-    Ok(Json(app.workspace(view).await))
+    let removed_at = view.record.removed_at;
+    let mut workspace = app.workspace(view).await;
+    // It is removed, even if the settings cannot be read.
+    if let (Some(at), Ok(keep_for)) = (removed_at, app.keep_for().await) {
+        workspace.expires_at = Some(disk::expiry(at, keep_for));
+    }
+    Ok(Json(workspace))
 }
 
 async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
@@ -282,6 +289,7 @@ impl App {
         Ok(WorkspaceList {
             workspaces,
             sessions: sessions.into_iter().flatten().collect(),
+            runs: self.runs_under_way(caller).await?,
             next,
             notes: Vec::new(),
         })

@@ -320,6 +320,11 @@ impl Engine {
             .await
     }
 
+    /// Whether any run is under way.
+    pub fn has_live_runs(&self) -> bool {
+        !self.inner.runs.is_empty()
+    }
+
     /// The progress of a run that has not ended; `None`: see the record.
     pub fn run_progress(&self, run: &RunId) -> Option<watch::Receiver<RunProgress>> {
         Some(self.inner.runs.find(run)?.subscribe())

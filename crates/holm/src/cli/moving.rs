@@ -3,7 +3,7 @@
 
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::progress::Progress;
-use super::ready::{self, Display, Readied};
+use super::ready::{self, Display, Readied, Trouble};
 use super::send::{self, SharedRefs, Wanted};
 use super::several::Patience;
 use super::user_checkout::Checkout;
@@ -26,7 +26,7 @@ pub struct Moving<'a> {
 /// The result of a move, and what is wrong with its services.
 pub struct Settled {
     moved: Moved,
-    trouble: Option<Fault>,
+    trouble: Option<Trouble>,
 }
 
 // === impl Moving ===
@@ -108,8 +108,9 @@ impl<'a> Moving<'a> {
         let Moved { workspace, done } = moved;
         let display = Display::live(self.context);
         let interrupted = ready::interruption();
-        let Readied { workspace, trouble } =
-            ready::wait(self.client(), workspace, display, interrupted).await?;
+        let Readied {
+            workspace, trouble, ..
+        } = ready::wait(self.client(), workspace, display, interrupted).await?;
         let moved = Moved { workspace, done };
         Ok(Settled { moved, trouble })
     }
@@ -127,7 +128,7 @@ impl Settled {
         let Moved { workspace, done } = &self.moved;
         let mark = match self.trouble {
             None => format!("{GOOD}✓{GOOD:#}"),
-            Some(_) => format!("{WARNING}!{WARNING:#}"),
+            Some(_) => format!("{WARNING}▲{WARNING:#}"),
         };
         let label = printable(&workspace.label);
         let commit = workspace.commit.as_deref().unwrap_or_default();

@@ -109,7 +109,7 @@ fn ls(context: &Context) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        let mut table = Table::new(["NAME", "ID", "WORKSPACES", "PATH"]);
+        let mut table = Table::new(["name", "id", "workspaces", "path"]);
         for project in &list.projects {
             let workspaces = project.workspaces.to_string();
             let (name, id) = (project.name.clone(), project.id.clone());
@@ -249,7 +249,7 @@ fn find(context: &Context) -> Outcome {
     }
     let list = FoundList { repositories };
     context.output.result(&list, || {
-        let mut table = Table::new(["PROJECT", "PATH"]);
+        let mut table = Table::new(["project", "path"]);
         for found in &list.repositories {
             let project = found.project.clone().unwrap_or_else(|| "-".to_owned());
             table.row([project, found.path.clone()]);

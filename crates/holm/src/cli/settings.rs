@@ -27,7 +27,7 @@ pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> 
         return Ok(());
     }
     let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
-    let hint = format!("see it and approve it: `cd {place} && holm trust`");
+    let hint = format!("look and approve: `cd {place} && holm trust`");
     if may_ask(context) {
         approved_by_person(context, client, (&check, &report), &hint).await
     } else {
