@@ -201,14 +201,9 @@ pub trait Driver: Send + Sync + 'static {
         progress: Progress,
     ) -> Result<Option<Observation>, Fault>;
 
-    /// The files of these names at the root of a commit, exactly as the commit has them, as far as the driver can say it
-    /// without git; `None` for a name that the commit does not have.
-    fn commit_files(
-        &self,
-        _project: &ProjectId,
-        _commit: &str,
-        _names: &[&str],
-    ) -> Option<Vec<Option<Vec<u8>>>> {
+    /// The files of a commit that holm reads (`holm_git::COMMIT_FILES`), if the driver has them at hand; `None` for one that
+    /// the commit does not have.
+    fn commit_files(&self, _: &ProjectId, _commit: &str) -> Option<Vec<Option<Vec<u8>>>> {
         None
     }
 

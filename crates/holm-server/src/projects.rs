@@ -186,18 +186,17 @@ async fn set_refs(
 // === impl App ===
 
 impl App {
-    /// The files of a commit whose base a driver has, unless their reading needs git.
+    /// The files of a commit that a driver has at hand.
     fn commit_files(&self, project: &ProjectId, commit: &str) -> Option<CommitFiles> {
-        let names = ["holm.toml", "AGENTS.md", ".gitmodules"];
         let mut drivers = self.engine.drivers().all();
-        let found = drivers.find_map(|driver| driver.commit_files(project, commit, &names))?;
-        let [holm_toml, agents_md, modules] = found.try_into().ok()?;
+        let found = drivers.find_map(|driver| driver.commit_files(project, commit))?;
+        let [holm_toml, agents_md, modules, attributes] = found.try_into().ok()?;
         Some(CommitFiles {
+            // The client explains what is wrong with a text that is not UTF-8.
             holm_toml: holm_toml.map(String::from_utf8).transpose().ok()?,
             has_agents_md: agents_md.is_some(),
             submodules: modules.map_or_else(Vec::new, |file| holm_git::submodule_paths(&file)),
-            // That would need attributes.
-            has_lfs: false,
+            has_lfs: attributes.is_some_and(|file| holm_git::uses_lfs(&file)),
         })
     }
 }

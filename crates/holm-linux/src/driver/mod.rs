@@ -166,13 +166,8 @@ impl Driver for LinuxDriver {
         meter.processor_time(&self.layout.workspace(id))
     }
 
-    fn commit_files(
-        &self,
-        project: &ProjectId,
-        commit: &str,
-        names: &[&str],
-    ) -> Option<Vec<Option<Vec<u8>>>> {
-        holm_git::base_files(&self.layout.bases(project), commit, names)
+    fn commit_files(&self, project: &ProjectId, commit: &str) -> Option<Vec<Option<Vec<u8>>>> {
+        holm_git::base_files(&self.layout.bases(project), commit)
     }
 
     async fn apply(

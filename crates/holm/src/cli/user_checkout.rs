@@ -8,7 +8,7 @@ use holm_api::project::CommitFiles;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_git::{GitError, Repository};
+use holm_git::{COMMIT_FILES, GitError, Repository};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,8 +21,6 @@ pub struct Checkout {
 
 pub const AGENTS_MD: &str = "AGENTS.md";
 pub const HOLM_TOML: &str = "holm.toml";
-/// The files of a commit that [`CommitFiles`] is made of.
-const FILES: [&str; 4] = [HOLM_TOML, AGENTS_MD, ".gitmodules", ".gitattributes"];
 const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 // === impl Checkout ===
@@ -64,7 +62,7 @@ impl Checkout {
             return Ok(CommitFiles::default());
         };
         let contents = self
-            .git(move |repository| repository.files_at(&commit, &FILES))
+            .git(move |repository| repository.files_at(&commit, &COMMIT_FILES))
             .await?;
         let mut contents = contents.into_iter();
         let mut next = || contents.next().flatten();
