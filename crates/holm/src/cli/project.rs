@@ -146,7 +146,7 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
             commit,
-            config: &config,
+            config: Some(&config),
         };
         let project = send::send(&client, &checkout, wanted, &Cancel::default()).await?;
         if change == ChangeProject::default() {

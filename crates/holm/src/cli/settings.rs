@@ -60,7 +60,7 @@ pub async fn check(
     let wanted = Wanted {
         refs: SharedRefs::of(checkout).await?,
         commit: None,
-        config: &name(checkout).await,
+        config: Some(&name(checkout).await),
     };
     let answer = send::register(client, checkout, &wanted).await?;
     let check = TrustCheck {

@@ -50,7 +50,7 @@ pub async fn prepare(
     let wanted = Wanted {
         refs,
         commit: origin.commit(),
-        config: &origin.config,
+        config: Some(&origin.config),
     };
     let sending = send::send(&client, &checkout, wanted, cancel);
     let (project, left_behind) = tokio::try_join!(sending, left_behind(&checkout, &origin))?;
