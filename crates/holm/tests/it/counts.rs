@@ -1,4 +1,4 @@
-//! What `up`, `exec` and `run` ask of the kernel and of the store, counted with `strace`: times differ from
+//! What `up`, `exec`, `run` and `ls` ask of the kernel, the store and keepers, counted with `strace`: times differ from
 //! machine to machine, counts do not. A change that needs more has to say so here.
 
 use crate::support::{Island, Repository, eventually, follow, skipped};
@@ -104,6 +104,21 @@ fn counted(island: &Island, repository: &Repository<'_>, arguments: &[&str]) -> 
     Some(Counts::of(&client, &others))
 }
 
+/// What one command has the keepers and the processes inside do.
+fn calls_of_keepers(island: &Island, arguments: &[&str]) -> usize {
+    let trace = island.write("keepers.trace", "");
+    let keepers = island.inhabitants().into_iter().map(|(pid, _)| pid);
+    let keepers: Vec<i32> = keepers.collect();
+    let output = fs::File::create(&trace).unwrap();
+    let tracer = follow(&keepers, &["-e", UNSTEADY], output.into());
+    let mut tracer = tracer.expect("it could be traced before");
+    island.holm(arguments).ok();
+    tracer.signal(Signal::KILL);
+    tracer.code();
+    let trace = fs::read_to_string(trace).unwrap();
+    trace.lines().filter(|line| is_call(line)).count()
+}
+
 /// The least of several measurements.
 fn least(mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<Counts> {
     let mut found = measure(0)?;
@@ -114,7 +129,7 @@ fn least(mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<Counts> {
 }
 
 #[test]
-fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
+fn up_exec_run_and_ls_need_no_more_than_they_did() {
     // On a disk: of files in memory holm asks git each time, because writes through a mapping change no time there.
     let island = Island::in_tmp();
     let repository = island.repository("shop");
@@ -128,30 +143,43 @@ fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
     let exec = exec.expect("it could be traced before");
     let run = least(|_| counted(&island, &repository, &["run", "w0", "--", "true"]));
     let run = run.expect("it could be traced before");
-    println!("up   {up:?}\nexec {exec:?}\nrun  {run:?}");
+    let ls = least(|_| counted(&island, &repository, &["ls"])).expect("it could be traced before");
+    println!("up   {up:?}\nexec {exec:?}\nrun  {run:?}\nls   {ls:?}");
     up.are_within(Counts {
-        client: 440,
-        others: 1850,
-        programs: 9,
-        writes: 8,
-        reads: 22,
+        client: 280,
+        others: 1650,
+        // holm, init, and the next keeper. git would be one more.
+        programs: 5,
+        writes: 7,
+        reads: 16,
         flushes: 2,
     });
     exec.are_within(Counts {
-        client: 80,
-        others: 210,
+        client: 76,
+        others: 190,
         programs: 3,
-        writes: 3,
-        reads: 6,
+        writes: 2,
+        reads: 4,
         flushes: 0,
     });
     run.are_within(Counts {
-        client: 120,
-        others: 800,
+        client: 88,
+        others: 850,
         // git inside would be about fifty.
         programs: 6,
-        writes: 10,
-        reads: 22,
+        writes: 8,
+        reads: 18,
         flushes: 1,
     });
+    ls.are_within(Counts {
+        client: 80,
+        others: 110,
+        programs: 1,
+        writes: 0,
+        reads: 4,
+        flushes: 0,
+    });
+    let asked = (0..5).map(|_| calls_of_keepers(&island, &["ls"]));
+    let asked: Vec<usize> = asked.collect();
+    assert!(asked.contains(&0), "each `ls` asked keepers: {asked:?}");
 }
