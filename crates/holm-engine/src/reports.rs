@@ -35,6 +35,8 @@ pub(crate) struct Reports {
     entries: Mutex<HashMap<WorkspaceId, Entry>>,
     /// Numbers the watches.
     watches: AtomicU64,
+    /// How often anything was marked.
+    marks: AtomicU64,
 }
 
 /// A keeper's last report.
@@ -88,11 +90,27 @@ impl Reports {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the reports of a watch that begins now.
-    pub(crate) fn begin<'a>(&'a self, id: &'a WorkspaceId, mut entry: Entry) -> Recording<'a> {
+    /// For [`begin`](Self::begin), before the keeper is asked for its first report.
+    pub(crate) fn marks(&self) -> u64 {
+        self.marks.load(Ordering::SeqCst)
+    }
+
+    /// Keeps the reports of a watch that begins now. If something was marked since `marks` was read, the first report
+    /// may be older than that and does not count.
+    pub(crate) fn begin<'a>(
+        &'a self,
+        id: &'a WorkspaceId,
+        mut entry: Entry,
+        marks: u64,
+    ) -> Recording<'a> {
         let watch = self.watches.fetch_add(1, Ordering::Relaxed);
         entry.watch = watch;
-        self.entries().insert(id.clone(), entry);
+        let mut entries = self.entries();
+        if self.marks() != marks {
+            entry.needed = 1;
+        }
+        entries.insert(id.clone(), entry);
+        drop(entries);
         Recording {
             reports: self,
             id,
@@ -102,6 +120,7 @@ impl Reports {
 
     /// Reports from before this do not count.
     pub(crate) fn mark(&self, id: &WorkspaceId) {
+        self.marks.fetch_add(1, Ordering::SeqCst);
         if let Some(entry) = self.entries().get_mut(id) {
             entry.needed = entry.asked + 1;
             entry.still = None;

@@ -30,7 +30,10 @@ impl Engine {
         let has_sign_in = provision.sign_ins.is_some();
         let (places, notes) = self.bring_credentials(id, &holder, provision).await?;
         let keeper = self.inner.keeper(id).await?;
-        let fault = match keeper.session(SessionRequest::Start(Box::new(new))).await {
+        let started = keeper.session(SessionRequest::Start(Box::new(new))).await;
+        // The keeper may not have reported the session yet.
+        self.inner.reports.mark(id);
+        let fault = match started {
             Ok(SessionResponse::Started(status)) => return Ok((*status, notes)),
             Ok(_) => nonsense(),
             Err(fault) => fault,

@@ -28,6 +28,7 @@ impl Engine {
     /// listen inside, at once and at every change.
     pub async fn watch(&self, id: &WorkspaceId, listening: impl Fn(Vec<u16>)) -> Result<(), Fault> {
         let keeper = self.inner.reader(id).await?;
+        let marks = self.inner.reports.marks();
         let Some(watched) = keeper.watch_status().await? else {
             let mut ports = keeper.watch_ports().await?;
             while let Some(ports) = ports.recv().await {
@@ -45,7 +46,7 @@ impl Engine {
         // Before the report counts, so that its reader finds the ports too.
         listening(ports.clone());
         let entry = Entry::new(first, asker, pulse);
-        let recording = self.inner.reports.begin(id, entry);
+        let recording = self.inner.reports.begin(id, entry, marks);
         while let Some(seen) = watch.next().await {
             if seen.listening != ports {
                 ports.clone_from(&seen.listening);

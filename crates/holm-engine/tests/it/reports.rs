@@ -90,6 +90,27 @@ async fn a_list_of_watched_workspaces_looks_at_none_and_asks_none() {
 }
 
 #[tokio::test]
+async fn a_first_report_does_not_count_if_the_daemon_did_something_meanwhile() {
+    let island = Island::new();
+    island.world.with(|state| state.watches = Watches::Answer);
+    let (engine, ids) = two(&island).await;
+    watch(&engine, &ids[1]).await;
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let (watching, key) = (engine.clone(), ids[0].clone());
+    tokio::spawn(async move {
+        let report = |listening| {
+            watching.mark(&key);
+            drop(sender.send(listening));
+        };
+        watching.watch(&key, report).await.unwrap();
+    });
+    tokio::time::timeout(LIMIT, told.recv()).await.unwrap();
+    counts(&island.world);
+    assert_eq!(states(&engine).await, [State::Running, State::Running]);
+    assert_eq!(counts(&island.world), (0, 1));
+}
+
+#[tokio::test]
 async fn a_keeper_that_cannot_be_watched_is_looked_at_each_time() {
     let island = Island::new();
     let (engine, ids) = two(&island).await;

@@ -25,6 +25,13 @@ fn session(island: &Island, id: &str) -> Value {
     found.unwrap_or_else(|| panic!("no session {id}"))
 }
 
+/// The groups of the workspaces in `ls`.
+fn groups(island: &Island) -> Vec<String> {
+    let listed = island.holm(&["ls"]).ok().out();
+    let groups = listed.lines().map(|line| line.split("  ").next().unwrap());
+    groups.map(str::to_owned).collect()
+}
+
 fn read(island: &Island, id: &str) -> String {
     island.holm(&["session", "read", id]).ok().out()
 }
@@ -50,6 +57,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
     assert!(SessionId::parse(&id).is_ok(), "{id}");
     let found = session(&island, &id);
     assert_eq!(found["state"], "running");
+    assert_eq!(groups(&island), ["working"]);
     assert_eq!(
         (&found["name"], &found["cols"]),
         (&"review".into(), &100.into())
@@ -165,6 +173,7 @@ fn a_session_is_started_typed_to_read_waited_for_and_ended() {
         (&waited["reason"], &waited["exit_code"]),
         (&"exited".into(), &7.into())
     );
+    assert_eq!(groups(&island), ["idle"]);
     let found = session(&island, &id);
     assert_eq!(
         (&found["state"], &found["exit_code"]),
@@ -277,8 +286,10 @@ fn children_end_with_their_parent_and_who_rings_is_heard() {
     let all = serde_json::to_string(&told).unwrap();
     assert!(!all.contains("\\u001b"), "{all}");
     assert!(session(&island, &rings)["attention"].is_object());
+    assert_eq!(groups(&island), ["needs-you"]);
     island.holm(&["session", "send", "rings", "seen"]).ok();
     assert!(session(&island, &rings)["attention"].is_null());
+    assert_eq!(groups(&island), ["working"]);
     // An agent of the settings, with its credentials while it runs.
     island.make_dir("holm/config");
     let settings = "[agents.mine]\ncommand = [\"sh\", \"-c\", \"echo key-$MY_KEY-$(cat ~/.mine); sleep 1000\"]\n\
