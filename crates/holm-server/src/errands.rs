@@ -50,8 +50,8 @@ impl Errands {
     pub fn find(&self, id: &str) -> Result<Arc<Errand>, Fault> {
         self.all().get(id).map(Arc::clone).ok_or_else(|| {
             Fault::new(
-                Code::Cancelled,
-                "the request that this is done for is over",
+                Code::BadRequest,
+                "the request that this is done for is over, or never was",
                 "send the request again",
             )
         })
@@ -99,6 +99,6 @@ mod tests {
         assert_eq!(under_way.errand.made(), Some(workspace));
         drop(under_way);
         let gone = errands.find(&id).err().map(|fault| fault.code);
-        assert_eq!(gone, Some(Code::Cancelled));
+        assert_eq!(gone, Some(Code::BadRequest));
     }
 }

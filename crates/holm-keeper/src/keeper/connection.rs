@@ -104,16 +104,8 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
             agent,
             sign_ins,
             holder,
-        } => {
-            registry.secrets.set_sign_ins(agent, sign_ins, holder);
-            let outside = registry.outside();
-            outside.set_placeholders(registry.secrets.placeholders());
-            send_answer(&stream, &Answer::Done)
-        }
-        Op::EndSignIns { holder } => {
-            registry.end_sign_ins(&holder);
-            send_answer(&stream, &Answer::Done)
-        }
+        } => send_answer(&stream, &registry.set_sign_ins(agent, sign_ins, holder)),
+        Op::EndSignIns { holder } => send_answer(&stream, &registry.end_sign_ins(&holder)),
         Op::SetSecrets(grants) => send_answer(&stream, &other_secrets(registry, grants)),
         Op::SetEgress(egress) => send_answer(&stream, &other_rules(registry, &egress)),
         Op::Records(query) => records::answer(stream, &registry.plan.directories(), query),

@@ -27,6 +27,7 @@ mod runs;
 mod secrets;
 mod services;
 mod sessions;
+mod sign_ins;
 mod uses;
 mod waiting;
 mod watch;

@@ -18,7 +18,7 @@ use crate::descriptors::send;
 use crate::plan::Plan;
 use crate::platform::Platform;
 use crate::process::{self, Standstill};
-use crate::wire::{CodeSeen, FromInit, Status, ToInit};
+use crate::wire::{Answer, CodeSeen, FromInit, SignIn, Status, ToInit};
 use holm_core::isolation::Isolation;
 use holm_core::route::PortAddress;
 use holm_core::spec::{Egress, Service};
@@ -180,11 +180,23 @@ impl Registry {
         self.init.pidfd.as_fd()
     }
 
+    pub fn set_sign_ins(
+        &self,
+        agent: String,
+        sign_ins: Vec<SignIn>,
+        holder: Option<String>,
+    ) -> Answer {
+        self.secrets.set_sign_ins(agent, sign_ins, holder);
+        self.outside.set_placeholders(self.secrets.placeholders());
+        Answer::Done
+    }
+
     /// Sign-ins of agents end with the last run or session that has them.
-    pub fn end_sign_ins(&self, holder: &str) {
+    pub fn end_sign_ins(&self, holder: &str) -> Answer {
         if self.secrets.end_holder(holder) {
             self.outside.set_placeholders(self.secrets.placeholders());
         }
+        Answer::Done
     }
 
     /// The gateway.

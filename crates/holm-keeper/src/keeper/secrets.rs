@@ -6,6 +6,7 @@
 
 use super::outside::Outside;
 use super::registry::Registry;
+use super::sign_ins::SignIns;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
@@ -21,7 +22,6 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, un
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -56,16 +56,8 @@ struct State {
     /// Every value that was ever given out here.
     values: Vec<Value>,
     known: Known,
-    /// Of agents, by their names.
-    sign_ins: BTreeMap<String, AgentSignIns>,
-}
-
-/// What the gateway may use for an agent, while runs and sessions have it.
-#[derive(Default)]
-struct AgentSignIns {
-    all: Vec<SignIn>,
-    /// Ids of runs and sessions.
-    holders: BTreeSet<String>,
+    /// Of agents.
+    sign_ins: SignIns,
 }
 
 /// The secrets that the gateway puts into requests, and its certificates for their hosts.
@@ -142,7 +134,7 @@ impl Secrets {
                 grants: Vec::new(),
                 values: Vec::new(),
                 known: Known::none(),
-                sign_ins: BTreeMap::new(),
+                sign_ins: SignIns::default(),
             }),
             changed: Condvar::new(),
             files,
@@ -229,31 +221,12 @@ impl Secrets {
             state.values.extend(fresh);
             state.known = Known::new(state.values.iter());
         }
-        if sign_ins.is_empty() {
-            state.sign_ins.remove(&agent);
-            return;
-        }
-        let held = state.sign_ins.entry(agent).or_default();
-        held.holders.extend(holder);
-        if held.holders.is_empty() {
-            return;
-        }
-        // A refresh tells nothing about keys that came from a client's environment.
-        held.all
-            .retain(|old| sign_ins.iter().all(|new| new.name != old.name));
-        held.all.extend(sign_ins);
+        state.sign_ins.set(agent, sign_ins, holder);
     }
 
     /// A run or session has ended. Returns whether the gateway must learn that sign-ins ended with it.
     pub fn end_holder(&self, holder: &str) -> bool {
-        let mut is_changed = false;
-        self.state().sign_ins.retain(|_, held| {
-            let was_held = held.holders.remove(holder);
-            let ends = was_held && held.holders.is_empty();
-            is_changed |= ends;
-            !ends
-        });
-        is_changed
+        self.state().sign_ins.end_holder(holder)
     }
 
     /// The values to mask in everything that is stored.
@@ -496,11 +469,8 @@ impl State {
             };
             Some((placeholder, standin.leaves.clone()))
         });
-        let sign_ins = self.sign_ins.iter().flat_map(|(agent, sign_ins)| {
-            let all = sign_ins.all.iter();
-            all.map(move |it| (it.placeholder(agent), it.leaves.clone()))
-        });
-        let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.chain(sign_ins).unzip();
+        let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) =
+            usable.chain(self.sign_ins.usable()).unzip();
         Usable {
             secrets,
             leaves: leaves.concat(),

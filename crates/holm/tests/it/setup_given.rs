@@ -3,7 +3,7 @@
 
 use crate::layers::layers;
 use crate::secrets::{canary, has_canary, set, with_env};
-use crate::support::{Island, Repository};
+use crate::support::{Island, Repository, World, skipped};
 use std::path::Path;
 
 const CONFIG: &str = r#"
@@ -150,4 +150,42 @@ fn a_value_that_setup_writes_elsewhere_is_refused() {
         assert!(!has_canary(message.as_bytes()), "{message}");
         assert_eq!(layers(&island).len(), 0);
     }
+}
+
+#[test]
+fn setup_uses_a_placeholder_without_having_the_value() {
+    let Some(world) = World::with_tls() else {
+        skipped("only root can make a network with hosts");
+        return;
+    };
+    let island = world.island();
+    let repository = island.repository("shop");
+    let config = r#"
+        [project]
+        setup = ["mkdir -p node_modules; echo $KEY > node_modules/key; curl -sS -H \"X-Key: $KEY\" https://api.test/setup"]
+        [egress]
+        mode = "allow"
+        allow = ["api.test"]
+        [secrets.KEY]
+        inject = "placeholder"
+        to = ["setup"]
+        hosts = ["api.test"]
+    "#;
+    repository.write("holm.toml", config);
+    repository.write(".gitignore", "node_modules\n");
+    repository.commit("a placeholder");
+    repository.holm(&["trust", "--yes"]).ok();
+    set(&repository, "KEY", "sk_live_CANARY0123456789");
+    repository.up("a");
+    let sent = |line: &String| line.contains("/setup") && line.contains("sk_live_CANARY0123456789");
+    assert!(world.seen().iter().any(sent), "{:?}", world.seen());
+    let kept = island.sh("a", "cat node_modules/key").ok().out();
+    assert!(
+        kept.starts_with("sk_live_") && !kept.contains("CANARY"),
+        "{kept}"
+    );
+    // Its value is no input: a token that changes every day makes no other layer.
+    set(&repository, "KEY", "sk_live_CANARY9876543210");
+    repository.up("b");
+    assert_eq!(layers(island).len(), 1);
 }
