@@ -20,6 +20,7 @@ pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;
+pub mod review;
 pub mod route;
 pub mod run;
 pub mod secret;

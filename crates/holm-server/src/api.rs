@@ -3,8 +3,9 @@
 
 use super::{
     App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, runs,
-    secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload,
+    review, runs, secrets, services, sessions, tokens, trees, trust, turns, uploads, work,
+    workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -60,6 +61,8 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         projects::routes(),
         receive_pack::routes(),
         reload::routes(),
+        review::routes(),
+        review::approve_routes(),
         super::routes::routes(),
         runs::routes(),
         runs::output::routes(),
@@ -71,6 +74,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         tokens::routes(),
         trees::routes(),
         trust::routes(),
+        turns::routes(),
         uploads::routes(),
         work::routes(),
         workspaces::routes(),

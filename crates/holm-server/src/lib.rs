@@ -52,6 +52,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod resume;
+mod review;
 mod routes;
 mod runs;
 pub mod runtime;
@@ -64,6 +65,7 @@ mod takeover;
 mod tokens;
 mod trees;
 mod trust;
+mod turns;
 mod uploads;
 mod view;
 mod work;
@@ -101,6 +103,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
+use turns::Turns;
 use uploads::Uploads;
 
 /// The context of every route.
@@ -121,6 +124,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     health: LastHealth,
     tokens: Tokens,
+    turns: Turns,
     audit: Audit,
     policy: PolicyFile,
     paths: Paths,
@@ -180,6 +184,8 @@ async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), F
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    turns::begin(&app);
+    app.sweep_turns().await?;
     app.routes.begin(unheard, app.events.clone()).await?;
     app.take_up_again().await?;
     app.resume_sessions().await?;
@@ -336,6 +342,7 @@ impl App {
             metrics: Arc::default(),
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
+            turns: Turns::open(&paths.data_dir)?,
             audit: Audit::new(&engine),
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,

@@ -4,6 +4,7 @@
 //! failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
 mod apply;
+mod approve;
 mod assign;
 mod attach;
 mod audit;
@@ -57,6 +58,7 @@ mod rename;
 mod reset;
 mod restart;
 mod restore;
+mod review;
 mod rm;
 mod run;
 mod runs;
@@ -79,6 +81,7 @@ mod terminal;
 mod token;
 mod top;
 mod trust;
+mod turns;
 mod up;
 mod upload_pack;
 mod user_checkout;
@@ -194,6 +197,9 @@ verbs! {
     Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
+    Turns(turns::TurnsArgs),
+    Review(review::ReviewArgs),
+    Approve(approve::ApproveArgs),
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
@@ -333,6 +339,8 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
             | Verb::Logs(_)
             | Verb::Changes(_)
             | Verb::Diff(_)
+            | Verb::Turns(_)
+            | Verb::Review(_)
             | Verb::Egress(_)
             | Verb::Snapshot(_)
     );

@@ -1,5 +1,6 @@
 //! Tools that only read.
 
+use super::arguments::wrong;
 use super::catalogue::Reach;
 use super::{Call, Door, value_of};
 use crate::since::since;
@@ -9,6 +10,7 @@ use holm_api::exec::Start;
 use holm_api::service::LogLine;
 use holm_api::service::LogQuery;
 use holm_api::work::Capture;
+use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId, cut};
 use serde_json::{Value, json};
 
@@ -43,6 +45,26 @@ impl Call<'_> {
         let id = self.workspace().await?;
         let tree = self.tree(&id).await?;
         value_of(&self.client.changes(&id, &tree).await?)
+    }
+
+    pub async fn turns(&self) -> Result<Value, Fault> {
+        value_of(&self.client.turns(&self.workspace().await?).await?)
+    }
+
+    pub async fn review(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let since = self.arguments.text("since").unwrap_or("look");
+        if !matches!(since, "look" | "base") && TurnNumber::parse(since).is_none() {
+            let message = format!(
+                "`since` is neither look, base nor a turn: {}",
+                since.escape_debug()
+            );
+            return Err(wrong(message));
+        }
+        if self.arguments.is_set("mark") {
+            self.client.mark_turn(&id).await?;
+        }
+        value_of(&self.client.review(&id, since).await?)
     }
 
     pub async fn logs(&self) -> Result<Value, Fault> {

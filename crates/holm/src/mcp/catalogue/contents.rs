@@ -17,6 +17,21 @@ tools! {
         {
             WORKSPACE
         }
+    turns "List turns" Reads Inside
+        "Lists the recorded trees of a workspace, oldest first: n, at, cause (run session stop mark), tree, \
+        and the files and lines that changed since the turn before."
+        {
+            WORKSPACE
+        }
+    review "Review the work" Reads Inside
+        "What a person should look at in a workspace's last turn: risks, evidence that holm recorded \
+        (commands with exit codes, hosts, volumes, files outside the tree, processes) and the changed files. \
+        With `mark` the tree of now is recorded first. No tool approves."
+        {
+            WORKSPACE
+            (since?: Text "\"look\" (default), \"base\", or a turn such as \"@2\"")
+            (mark?: Flag "record the tree of now as a turn first")
+        }
     file_list "List a directory" Reads Inside
         "The entries of a directory of the workspace. Links are not followed."
         {
