@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod browser;
 pub mod client;
+pub mod comment;
 pub mod daemon;
 pub mod disk;
 pub mod egress;

@@ -111,6 +111,7 @@ codes! {
     SessionNotFound, "session_not_found", NotFound, "no session has this name";
     VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
+    CommentNotFound, "comment_not_found", NotFound, "the workspace has no comment of this id";
     TurnNotFound, "turn_not_found", NotFound, "the workspace has no turn of this number";
     RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
     AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";

@@ -28,6 +28,7 @@ pub mod admission;
 pub mod agents;
 pub mod clock;
 pub mod clone_url;
+pub mod comment;
 pub mod concern;
 pub mod config;
 pub mod cut;

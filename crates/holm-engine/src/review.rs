@@ -2,6 +2,7 @@
 
 use crate::store_error::StoreError;
 use holm_core::WorkspaceId;
+use holm_core::comment::{Anchor, CommentOrigin, CommentState};
 use holm_core::turn::{Discrepancy, TurnCause};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,49 @@ pub struct TreeApproval {
     pub evidence: String,
 }
 
+/// A remark of a person on lines of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommentRecord {
+    pub workspace: WorkspaceId,
+    /// From 1.
+    pub number: u64,
+    pub details: CommentDetails,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommentDetails {
+    pub anchor: Anchor,
+    pub turn: u64,
+    pub text: String,
+    pub origin: CommentOrigin,
+    pub author: String,
+    pub at: String,
+    pub state: CommentState,
+    /// `None`: not sent.
+    pub round: Option<u64>,
+    /// Who got it; `None`: nobody yet.
+    pub delivered: Option<String>,
+    pub replies: Vec<ReplyRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyRecord {
+    pub author: String,
+    pub text: String,
+    pub at: String,
+}
+
+// === impl CommentRecord ===
+
+impl CommentRecord {
+    /// The id that people and agents use.
+    pub fn id(&self) -> String {
+        format!("c{}", self.number)
+    }
+}
+
 /// The part of the store that reviews need. Every method is one transaction.
 pub trait ReviewStore {
     /// Adds a turn. Durable. `NoSuchWorkspace`.
@@ -71,8 +115,14 @@ pub trait ReviewStore {
     fn save_turn(&self, turn: &TurnRecord) -> Result<(), StoreError>;
 
     /// Forgets the oldest turns beyond `kept` that nothing refers to, and returns their numbers. The last
-    /// turn and those that were approved or looked at stay.
+    /// turn and those that were approved, commented or looked at stay.
     fn forget_surplus_turns(&self, id: &WorkspaceId, kept: u64) -> Result<Vec<u64>, StoreError>;
+
+    /// Inserts or replaces a comment. Durable. `NoSuchWorkspace`.
+    fn save_comment(&self, comment: &CommentRecord) -> Result<(), StoreError>;
+
+    /// The comments of a workspace, oldest first.
+    fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, StoreError>;
 
     fn look(&self, id: &WorkspaceId) -> Result<Option<Look>, StoreError>;
 

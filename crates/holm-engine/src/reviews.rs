@@ -1,7 +1,7 @@
 //! Turns, looks and approvals in the store, for the server.
 
 use crate::engine::Engine;
-use crate::review::{Look, TreeApproval, TurnRecord};
+use crate::review::{CommentRecord, Look, TreeApproval, TurnRecord};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::BTreeMap;
 
@@ -37,6 +37,19 @@ impl Engine {
         let (store, id) = (&self.inner.store, id.clone());
         store
             .call(move |store| store.forget_surplus_turns(&id, kept))
+            .await
+    }
+
+    pub async fn save_comment(&self, comment: CommentRecord) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.save_comment(&comment)).await
+    }
+
+    pub async fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, Fault> {
+        let id = id.clone();
+        self.inner
+            .store
+            .call(move |store| store.comments(&id))
             .await
     }
 

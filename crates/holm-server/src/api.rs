@@ -2,9 +2,9 @@
 //! its description, so the API document is complete.
 
 use super::{
-    App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload,
-    review, runs, secrets, services, sessions, tokens, trees, trust, turns, uploads, work,
+    App, audit, browsers, comments, create, daemon, data, disk, egress, events, exec, failure,
+    files, gate, gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack,
+    reload, review, runs, secrets, services, sessions, tokens, trees, trust, turns, uploads, work,
     workspaces,
 };
 use axum::Router;
@@ -45,6 +45,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
         audit::routes(),
         browsers::routes(),
+        comments::routes(),
         create::routes(),
         daemon::routes(),
         data::routes(),

@@ -13,6 +13,7 @@ mod audit;
 mod bounds;
 mod browsers;
 mod caller;
+mod comments;
 mod compose;
 mod create;
 mod cuts;

@@ -4,7 +4,7 @@ use crate::error::Trouble;
 use crate::rows;
 use holm_core::WorkspaceId;
 use holm_core::turn::TurnCause;
-use holm_engine::review::{Look, TreeApproval, TurnRecord};
+use holm_engine::review::{CommentRecord, Look, TreeApproval, TurnRecord};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::collections::BTreeMap;
@@ -69,6 +69,7 @@ pub(crate) fn forget_surplus(
             "SELECT number FROM turns WHERE workspace_id = ?1
                AND number NOT IN (SELECT turn FROM tree_approvals WHERE workspace_id = ?1)
                AND number NOT IN (SELECT turn FROM looks WHERE workspace_id = ?1)
+               AND number NOT IN (SELECT turn FROM comments WHERE workspace_id = ?1)
              ORDER BY number DESC LIMIT -1 OFFSET ?2",
         )?;
         // The last one is always kept.
@@ -83,6 +84,45 @@ pub(crate) fn forget_surplus(
         )?;
     }
     Ok(numbers.into_iter().map(i64::cast_unsigned).collect())
+}
+
+pub(crate) fn save_comment(
+    transaction: &Transaction<'_>,
+    comment: &CommentRecord,
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
+    }
+    let details = serde_json::to_string(&comment.details)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    transaction.execute(
+        "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
+         VALUES (?1, ?2, ?3, ?4)",
+        params![
+            comment.workspace.as_str(),
+            comment.number.cast_signed(),
+            comment.details.turn.cast_signed(),
+            details,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn comments(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Vec<CommentRecord>, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT number, details FROM comments WHERE workspace_id = ?1 ORDER BY number",
+    )?;
+    let found = statement.query_map([id.as_str()], |row| {
+        Ok(CommentRecord {
+            workspace: id.clone(),
+            number: row.get::<_, i64>(0)?.cast_unsigned(),
+            details: rows::parsed(row, 1, |text| serde_json::from_str(text))?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
 }
 
 pub(crate) fn look(connection: &Connection, id: &WorkspaceId) -> Result<Option<Look>, Trouble> {

@@ -210,7 +210,7 @@ CREATE INDEX labels ON workspaces (label) WHERE removed_at IS NULL;
 CREATE INDEX latest_workspaces ON workspaces (project_id, created_at) WHERE acknowledged = 1;
 ";
 
-/// Version 11: turns, the last look at a workspace, viewed files, approvals of trees, and what a token may do
+/// Version 11: turns, the last look at a workspace, viewed files, comments, approvals of trees, and what a token may do
 /// besides.
 const REVIEW: &str = "
 CREATE TABLE turns (
@@ -245,6 +245,14 @@ CREATE TABLE tree_approvals (
     at           TEXT    NOT NULL,
     actor        TEXT    NOT NULL,
     evidence     TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE comments (
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    number       INTEGER NOT NULL,
+    turn         INTEGER NOT NULL,
+    details      TEXT    NOT NULL,
+    PRIMARY KEY (workspace_id, number)
 ) STRICT;
 
 CREATE INDEX approvals_of_workspace ON tree_approvals (workspace_id, place);

@@ -9,7 +9,7 @@ use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
-use holm_engine::review::{Look, ReviewStore, TreeApproval, TurnRecord};
+use holm_engine::review::{CommentRecord, Look, ReviewStore, TreeApproval, TurnRecord};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     Approval, AuditEntry, AuditFilter, AuditNote, AuditRecord, Canonical, Claim, EntryId, Event,
@@ -64,6 +64,8 @@ store! {
     read last_turn(id: &WorkspaceId) -> Option<TurnRecord> = review::last_turn;
     light save_turn(turn: &TurnRecord) -> () = review::save_turn;
     light forget_surplus_turns(id: &WorkspaceId, kept: u64) -> Vec<u64> = review::forget_surplus;
+    durable save_comment(comment: &CommentRecord) -> () = review::save_comment;
+    read comments(id: &WorkspaceId) -> Vec<CommentRecord> = review::comments;
     read look(id: &WorkspaceId) -> Option<Look> = review::look;
     durable set_look(id: &WorkspaceId, look: &Look, viewed: &[(String, String)]) -> ()
         = review::set_look;

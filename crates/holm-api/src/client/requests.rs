@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::browser::Browser;
+use crate::comment::{Act, Comment, CommentList, NewComment, Round, Send};
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::Disk;
 use crate::egress::EgressList;
@@ -161,6 +162,15 @@ requests! {
     review: GET "/workspaces/{id}/review?since={since}" (id: &WorkspaceId, since: &str) -> Review;
     /// Records a look.
     looked: POST "/workspaces/{id}/review" (id: &WorkspaceId) sends Looked -> Review;
+    comments: GET "/workspaces/{id}/comments?open={is_open}"
+        (id: &WorkspaceId, is_open: bool) -> CommentList;
+    /// Comments on lines of the last turn.
+    comment: POST "/workspaces/{id}/comments" (id: &WorkspaceId) sends NewComment -> Comment;
+    /// Sends what was not sent yet as one round.
+    send_comments: POST "/workspaces/{id}/comments/send" (id: &WorkspaceId) sends Send -> Round;
+    /// Answers, resolves or reopens.
+    act_on_comments: POST "/workspaces/{id}/comments/act"
+        (id: &WorkspaceId) sends Act -> CommentList;
     /// The newest approval, and whether one is demanded.
     approval: GET "/workspaces/{id}/approve" (id: &WorkspaceId) -> Approval;
     /// Approves the tree of now.

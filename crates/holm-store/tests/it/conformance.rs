@@ -10,7 +10,7 @@ use holm_engine::store::{
     Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
     ProjectRules, RequestKey, Store, StoreError, WorkspaceRecord,
 };
-use jiff::{Timestamp, ToSpan};
+use jiff::ToSpan;
 use std::sync::{Arc, Barrier};
 
 /// Runs the whole suite; `fresh` makes an empty store.

@@ -55,9 +55,13 @@ const TASKS: [Task; 7] = [
                 "review",
                 "Risks, evidence and changes since you last looked",
             ),
+            (
+                "comment",
+                "Remark on a line; comments send gives them to the agent",
+            ),
             ("approve", "Say yes to one exact tree"),
         ],
-        more: &["turns"],
+        more: &["turns", "comments"],
     },
     Task {
         name: "Take",

@@ -13,6 +13,8 @@ mod carry_out;
 mod changes;
 mod checkout;
 mod clone;
+mod comment;
+mod comments;
 mod completions;
 mod consent;
 mod daemon;
@@ -200,6 +202,8 @@ verbs! {
     Turns(turns::TurnsArgs),
     Review(review::ReviewArgs),
     Approve(approve::ApproveArgs),
+    Comment(comment::CommentArgs),
+    Comments(comments::CommentsArgs),
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
@@ -341,6 +345,7 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
             | Verb::Diff(_)
             | Verb::Turns(_)
             | Verb::Review(_)
+            | Verb::Comments(_)
             | Verb::Egress(_)
             | Verb::Snapshot(_)
     );

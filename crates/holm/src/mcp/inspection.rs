@@ -6,6 +6,7 @@ use super::{Call, Door, value_of};
 use crate::since::since;
 use crate::wiring::guest;
 use holm_api::client::{ExecEvent, ExecSocket};
+use holm_api::comment::{Act, Action};
 use holm_api::exec::Start;
 use holm_api::service::LogLine;
 use holm_api::service::LogQuery;
@@ -65,6 +66,34 @@ impl Call<'_> {
             self.client.mark_turn(&id).await?;
         }
         value_of(&self.client.review(&id, since).await?)
+    }
+
+    pub async fn comments_list(&self) -> Result<Value, Fault> {
+        let is_open = self.arguments.is_set("open");
+        value_of(
+            &self
+                .client
+                .comments(&self.workspace().await?, is_open)
+                .await?,
+        )
+    }
+
+    pub async fn comment_reply(&self) -> Result<Value, Fault> {
+        self.act_on_comment(Action::Reply).await
+    }
+
+    pub async fn comment_resolve(&self) -> Result<Value, Fault> {
+        self.act_on_comment(Action::Resolve).await
+    }
+
+    async fn act_on_comment(&self, action: Action) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let act = Act {
+            ids: vec![self.arguments.needed("comment")?.to_owned()],
+            action,
+            text: self.arguments.owned("text"),
+        };
+        value_of(&self.client.act_on_comments(&id, &act).await?)
     }
 
     pub async fn logs(&self) -> Result<Value, Fault> {

@@ -48,6 +48,7 @@ mod build_tools;
 mod caches;
 mod canonical;
 mod code;
+mod comments;
 mod completions;
 mod container;
 mod contract;
