@@ -5,8 +5,9 @@
 //! still before: a change that follows a look then always shows in the next one.
 
 use crate::captured::{Capture, Captured, Depth};
-use crate::driver::{Driver, Progress, Stillness, Upper};
+use crate::driver::{Driver, Stillness, Upper};
 use crate::engine::Engine;
+use crate::progress::Progress;
 use crate::trees::{Known, Recorded};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Fault, WorkspaceId};

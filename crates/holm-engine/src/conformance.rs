@@ -3,7 +3,9 @@
 //!
 //! Each action is done twice, because a daemon that died repeats what it does not know to be done.
 
-use crate::driver::{Discard, Driver, Journaled, Known, Measure, Observation, Progress};
+use crate::driver::{Driver, Journaled, Observation};
+use crate::progress::Progress;
+use crate::storage::{Discard, Known, Measure};
 use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper};

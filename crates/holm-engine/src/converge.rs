@@ -2,10 +2,11 @@
 //! remove and recovery. The caller holds the workspace's lock.
 
 use crate::clock::now;
-use crate::driver::{Journaled, Observation, Progress};
+use crate::driver::{Journaled, Observation};
 use crate::engine::{Engine, Inner, detached};
 use crate::failpoint::{self, Moment};
 use crate::notice::Notice;
+use crate::progress::Progress;
 use crate::store::{EntryId, Outcome, WorkspaceRecord};
 use crate::view::View;
 use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};

@@ -1,45 +1,30 @@
-//! The trait that makes workspaces real. The engine decides and journals; a driver acts.
+//! The trait that makes workspaces real. The engine decides and journals; a driver acts. [`Storage`] is the part of a driver
+//! that keeps files for many workspaces.
 
+use crate::progress::Progress;
+use crate::storage::Storage;
 use async_trait::async_trait;
-use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::disk::DiskUsage;
 use holm_core::egress::Carried;
 use holm_core::fitness::Check;
 use holm_core::head::Tip;
 use holm_core::isolation::Isolation;
-use holm_core::layer::{FileDate, InstalledLock, Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::service::status::ServiceStatus;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Ended;
-use holm_core::trash::BaseKey;
-use holm_core::{Code, Fault, ProjectId, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_keeper::client::KeeperClient;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// An action that was written to the journal. Only the engine can construct it.
 #[derive(Clone, Debug)]
 pub struct Journaled {
     pub(crate) action: Action,
     pub(crate) spec: Arc<WorkspaceSpec>,
-}
-
-/// Reports the progress of long work. Without a listener the reports are dropped.
-#[derive(Clone, Default)]
-pub struct Progress(Option<mpsc::UnboundedSender<ProgressEvent>>);
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProgressEvent {
-    /// The current step in a few words (`checking out`).
-    pub step: String,
-    pub done: u64,
-    pub total: u64,
 }
 
 /// What a driver sees of a workspace.
@@ -137,97 +122,9 @@ pub struct RunningProcess {
     pub service: Option<String>,
 }
 
-/// What to rename away, and then delete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Discard {
-    /// A workspace's files in the trash.
-    Workspace(WorkspaceId),
-    Base(BaseKey),
-    Layer(LayerKey),
-    /// All files of a project.
-    Project(ProjectId),
-    /// A leftover that a [`Survey`] found.
-    Leftover(Leftover),
-}
-
-/// Files of interrupted work or of an earlier program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leftover {
-    /// Only the driver that gave the name knows what it stands for.
-    pub name: String,
-    /// What users see.
-    pub shown: String,
-}
-
-/// Files that were renamed away, by the name they have now. The name of a workspace is its id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Discarded(String);
-
-/// What the store knows.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    pub projects: HashSet<ProjectId>,
-    pub workspaces: HashSet<WorkspaceId>,
-    pub trashed: HashSet<WorkspaceId>,
-}
-
-/// What is on disk.
-#[derive(Clone, Debug, Default)]
-pub struct Survey {
-    /// With the build time of each, since the epoch.
-    pub bases: Vec<(BaseKey, Duration)>,
-    pub layers: Vec<(LayerKey, Duration)>,
-    /// They contain no user data.
-    pub leftovers: Vec<Leftover>,
-    /// Files among the workspaces that belong to no record, as users see them.
-    pub unknown: Vec<String>,
-}
-
-/// What of the disk a driver measures.
-#[derive(Clone, Debug)]
-pub enum Measure {
-    Everything,
-    Trash,
-    /// One workspace by itself, with directories that it closed.
-    Workspace(Arc<WorkspaceSpec>),
-    /// The volumes of these workspaces, without directories that they closed.
-    Volumes(Vec<Arc<WorkspaceSpec>>),
-}
-
-/// A tree that a client brought, to become a layer: build output, or a snapshot of a cache. The
-/// paths are those of files that the daemon received.
-#[derive(Clone, Debug)]
-pub struct BroughtTree {
-    pub layer: LayerKey,
-    /// Has the directory `tree`, which the client may have filled. The driver takes it away.
-    pub directory: PathBuf,
-    /// An archive of the files, of a client that could not fill the directory.
-    pub archive: Option<PathBuf>,
-    /// When the files of the client's checkout were changed.
-    pub dates: Vec<FileDate>,
-    /// Lock files whose packages are all in the tree.
-    pub installed: Vec<InstalledLock>,
-}
-
-/// The tree of a workspace, which other workspaces of its project may read.
-#[derive(Debug)]
-pub struct SiblingTree {
-    pub project: ProjectId,
-    pub workspace: WorkspaceId,
-    /// A tar archive.
-    pub archive: mpsc::Receiver<Piece>,
-}
-
-/// A part of an archive. Without the end the archive is not whole.
-#[derive(Debug)]
-pub enum Piece {
-    Bytes(Vec<u8>),
-    End,
-}
-
-/// Makes workspaces real, looks at them and deletes them.
+/// Makes workspaces real, starts, observes and ends them.
 #[async_trait]
-pub trait Driver: Send + Sync + 'static {
+pub trait Driver: Storage {
     /// The name users see (`linux`).
     fn name(&self) -> DriverName;
 
@@ -258,24 +155,6 @@ pub trait Driver: Send + Sync + 'static {
         progress: Progress,
     ) -> Result<Option<Observation>, Fault>;
 
-    /// A layer that was built or brought; `None`: it is not there.
-    async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault>;
-
-    /// Makes a layer of a tree that a client brought, unless the layer is there by now.
-    async fn keep_tree(&self, tree: BroughtTree) -> Result<(), Fault>;
-
-    /// Shows a tree to the workspaces of its project, in place of the one it showed before.
-    async fn show_tree(&self, tree: SiblingTree) -> Result<(), Fault>;
-
-    /// Hides the trees of all workspaces but these.
-    async fn show_only(&self, shown: HashMap<ProjectId, HashSet<WorkspaceId>>)
-    -> Result<(), Fault>;
-
-    /// What the machine has, and how much of its disk is free.
-    async fn room(&self) -> Result<Machine, Fault>;
-
-    async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault>;
-
     /// The processor time and memory of each workspace; `None` of one that does not run.
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault>;
 
@@ -304,18 +183,6 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Removes a workspace that was never acknowledged to a user.
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
-
-    /// Looks for what could go. Nothing is being made or started meanwhile.
-    async fn survey(&self, known: Known) -> Result<Survey, Fault>;
-
-    /// Renames something away, in one step; `None` when it is not there.
-    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault>;
-
-    /// Everything that was discarded and is not deleted yet.
-    async fn discarded(&self) -> Result<Vec<Discarded>, Fault>;
-
-    /// Deletes files that were discarded; returns how many bytes the disk got back.
-    async fn delete(&self, discarded: Discarded, progress: Progress) -> Result<u64, Fault>;
 }
 
 /// The drivers of this daemon by name. A workspace's spec names its driver.
@@ -383,18 +250,6 @@ impl Observation {
     }
 }
 
-// === impl Discarded ===
-
-impl Discarded {
-    pub fn new(name: String) -> Self {
-        Self(name)
-    }
-
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-}
-
 // === impl Journaled ===
 
 impl Journaled {
@@ -404,24 +259,5 @@ impl Journaled {
 
     pub fn spec(&self) -> &Arc<WorkspaceSpec> {
         &self.spec
-    }
-}
-
-// === impl Progress ===
-
-impl Progress {
-    pub fn to(sender: mpsc::UnboundedSender<ProgressEvent>) -> Self {
-        Self(Some(sender))
-    }
-
-    pub fn report(&self, step: &str, done: u64, total: u64) {
-        if let Some(sender) = &self.0 {
-            // A listener that has gone does not stop the work.
-            let _ = sender.send(ProgressEvent {
-                step: step.to_owned(),
-                done,
-                total,
-            });
-        }
     }
 }

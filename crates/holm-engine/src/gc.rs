@@ -5,9 +5,11 @@
 
 use crate::clock::now;
 use crate::clock::since_epoch;
-use crate::driver::{Discard, Discarded, Driver, Known, Progress, Survey};
+use crate::driver::Driver;
 use crate::engine::{Engine, Inner, detached};
 use crate::notice::Notice;
+use crate::progress::Progress;
+use crate::storage::{Discard, Discarded, Known, Survey};
 use crate::store::WorkspaceRecord;
 use holm_core::layer::{LayerKey, unused_layers};
 use holm_core::trash::{BaseKey, Extent, Removed, may_go, unused_bases};

@@ -4,8 +4,8 @@
 
 use crate::bridge::joined;
 use crate::converge::Goal;
-use crate::driver::Progress;
 use crate::engine::{Engine, Inner};
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use holm_core::Fault;
 use holm_core::plan::{Desired, Keeper};

@@ -1,7 +1,7 @@
 //! Applies a changed `holm.toml`: stores the spec, and changes at once what can change at once.
 
-use crate::driver::Progress;
 use crate::engine::{Engine, detached};
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use crate::view::View;
 use holm_core::plan::State;

@@ -5,9 +5,9 @@
 
 use crate::clock::now;
 use crate::converge::Goal;
-use crate::driver::Progress;
 use crate::engine::{Engine, Inner, detached};
 use crate::notice::Notice;
+use crate::progress::Progress;
 use crate::projects::free_name;
 use crate::store::{StoreError, WorkspaceRecord};
 use crate::view::View;

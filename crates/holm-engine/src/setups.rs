@@ -1,6 +1,6 @@
 //! The builds of layers under way. Concurrent requests for one layer share its build.
 
-use crate::driver::{Progress, ProgressEvent};
+use crate::progress::{Progress, ProgressEvent};
 use crate::store::WorkspaceRecord;
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
@@ -42,6 +42,11 @@ impl Setups {
 
     pub(crate) fn begin(&self, id: &WorkspaceId, builder: &WorkspaceRecord) {
         self.builders().insert(id.clone(), builder.clone());
+    }
+
+    /// The temporary workspace that was created for this one.
+    pub(crate) fn of(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {
+        self.builders().get(id).cloned()
     }
 
     pub(crate) fn end(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {

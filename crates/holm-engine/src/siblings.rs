@@ -5,9 +5,9 @@
 //! private files; nor is `.git`.
 
 use crate::command::Stopped;
-use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::inside::Question;
+use crate::progress::Progress;
 use crate::work::Capture;
 use holm_core::exec::{ExecInput, Masking};
 use holm_core::head::object_id;

@@ -7,9 +7,9 @@
 use crate::captured::captured;
 pub use crate::captured::{Capture, Captured, Depth};
 use crate::command::Stopped;
-use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::inside::{Question, ask, complaints, failed};
+use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use crate::unsaved::aside;
 use holm_core::exec::{ExecInput, ExecRequest, Masking};

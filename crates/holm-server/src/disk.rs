@@ -16,7 +16,7 @@ use holm_core::layer::LayerKey;
 use holm_core::trash::{BaseKey, is_short};
 use holm_core::{Fault, ProjectId};
 use holm_engine::View;
-use holm_engine::driver::Measure;
+use holm_engine::storage::Measure;
 use holm_engine::store::WorkspaceRecord;
 use holm_engine::try_blocking;
 use jiff::Timestamp;
@@ -305,7 +305,7 @@ fn could_go(
     notes
 }
 
-fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
+pub fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
     // A time that is too far away to write is as good as never.
     view::time(removed_at.checked_add(keep_for).unwrap_or(Timestamp::MAX))
 }

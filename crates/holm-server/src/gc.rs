@@ -11,7 +11,7 @@ use futures_util::stream;
 use holm_api::disk::{Collected, Gc, GcEvent};
 use holm_core::trash::Extent;
 use holm_core::{Code, Fault};
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use holm_engine::{Collect, Progress};
 use std::convert::Infallible;
 use std::sync::Arc;

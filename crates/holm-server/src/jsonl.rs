@@ -5,7 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use serde::Serialize;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};

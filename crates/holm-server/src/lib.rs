@@ -86,7 +86,7 @@ use holm_core::Fault;
 use holm_core::plan::State;
 use holm_core::spec::WorkspaceSpec;
 use holm_engine::clock::Clock;
-use holm_engine::driver::Measure;
+use holm_engine::storage::Measure;
 use holm_engine::{Drivers, Engine, MissingObjects, Store, View};
 use holm_keeper::wire::GrantSource;
 use holm_secrets::keyring::Keyring;

@@ -12,7 +12,7 @@ use holm_core::head::object_id;
 use holm_core::moves::SetUp;
 use holm_core::spec::Manner;
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use holm_engine::{Assign as Wanted, Progress};
 use std::path::Path;
 use std::sync::Arc;
@@ -181,7 +181,7 @@ impl App {
         let mut workspace = self.workspace(moved.view).await;
         if moved.changed.iter().any(|path| path == HOLM_TOML) {
             workspace.notes.push(format!(
-                "holm.toml is another one here; what is in force stays so until `holm reload {id}`"
+                "holm.toml of this commit differs from the one in force. Apply it: `holm reload {id}`"
             ));
         }
         workspace.ms = u64::try_from(asked.elapsed().as_millis()).ok();

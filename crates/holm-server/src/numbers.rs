@@ -13,7 +13,7 @@ use holm_core::disk::WorkspaceUsage;
 use holm_core::numbers::{History, Load, Usage, processors};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::View;
-use holm_engine::driver::Measure;
+use holm_engine::storage::Measure;
 use holm_engine::store::WorkspaceRecord;
 use holm_proxy::visit::PortTraffic;
 use std::collections::{HashMap, HashSet};

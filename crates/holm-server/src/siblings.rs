@@ -9,7 +9,7 @@ use holm_core::exec::ExecOutput;
 use holm_core::plan::State;
 use holm_core::spec::Siblings;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Piece, SiblingTree};
+use holm_engine::storage::{Piece, SiblingTree};
 use holm_engine::store::WorkspaceRecord;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use holm_core::config::{DriverName, Name};
 use holm_core::layer::LayerKey;
 use holm_core::{Fault, ProjectId};
 use holm_engine::Driver;
-use holm_engine::driver::BroughtTree;
+use holm_engine::storage::BroughtTree;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use holm_core::exec::{ExecInput, ExecOutput};
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
-use holm_engine::driver::ProgressEvent;
+use holm_engine::progress::ProgressEvent;
 use holm_engine::{inside, work};
 use holm_keeper::client::ExecStream;
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! The changes of a run: git inside compares the trees before and after, with the new content of
 //! small text files. The output of git inside is shown and never acted on.
 
-use crate::driver::Progress;
 use crate::engine::Engine;
 use crate::inside::{Question, ask, failed};
+use crate::progress::Progress;
 use crate::run::RunChange;
 use crate::work::{Capture, Change};
 use holm_core::exec::Masking;

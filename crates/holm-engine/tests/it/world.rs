@@ -18,14 +18,15 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::conformance;
-use holm_engine::driver::{
-    BroughtTree, Discard, Discarded, Driver, Drivers, Journaled, Known, Measure, Observation,
-    Progress, SiblingTree, Survey,
+use holm_engine::driver::{Driver, Drivers, Journaled, Observation};
+use holm_engine::progress::Progress;
+use holm_engine::storage::{
+    BroughtTree, Discard, Discarded, Known, Measure, SiblingTree, Storage, Survey,
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
-    Admission, Created, EarlierPlace, Engine, NewWorkspace, Progress as Told, Repository, Reuse,
-    View,
+    Admission, Created, EarlierPlace, Engine, FailedSetup, NewWorkspace, Progress as Told,
+    Repository, Reuse, View,
 };
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::ServiceWish;
@@ -86,6 +87,8 @@ pub struct State {
     pub watches: Watches,
     /// How often keepers were asked on a watch.
     pub questions: usize,
+    /// How often keepers or records were asked on a connection of their own.
+    pub requests: usize,
     /// HEAD of every workspace, and how often it was read.
     pub head: Option<String>,
     pub tips_read: usize,
@@ -320,6 +323,31 @@ impl Driver for FakeDriver {
         Ok(())
     }
 
+    async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
+        let mut usage = Usage::default();
+        usage.total.processes = 1;
+        let runs = |id: &WorkspaceId| self.0.with(|state| state.keepers.contains_key(id.as_str()));
+        Ok(ids
+            .iter()
+            .map(|id| runs(id).then(|| usage.clone()))
+            .collect())
+    }
+
+    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
+        self.0.with(|state| {
+            if state.undos_fail {
+                return Err(Fault::new(Code::Internal, "made to fail", "none"));
+            }
+            state.undone += 1;
+            state.keepers.remove(&spec.id);
+            state.files.remove(&spec.id);
+            Ok(())
+        })
+    }
+}
+
+#[async_trait]
+impl Storage for FakeDriver {
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
         let is_there = self.0.with(|state| state.layers.contains(key));
         Ok(is_there.then(Layer::default))
@@ -358,28 +386,6 @@ impl Driver for FakeDriver {
                 ..DiskUsage::default()
             }
         }))
-    }
-
-    async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
-        let mut usage = Usage::default();
-        usage.total.processes = 1;
-        let runs = |id: &WorkspaceId| self.0.with(|state| state.keepers.contains_key(id.as_str()));
-        Ok(ids
-            .iter()
-            .map(|id| runs(id).then(|| usage.clone()))
-            .collect())
-    }
-
-    async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
-        self.0.with(|state| {
-            if state.undos_fail {
-                return Err(Fault::new(Code::Internal, "made to fail", "none"));
-            }
-            state.undone += 1;
-            state.keepers.remove(&spec.id);
-            state.files.remove(&spec.id);
-            Ok(())
-        })
     }
 
     async fn survey(&self, _: Known) -> Result<Survey, Fault> {
@@ -497,6 +503,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         reuse: Reuse::Return,
         owner: "me".to_owned(),
         admission: Admission::Force,
+        failed_setup: FailedSetup::Undo,
         turn: None,
         spec: WorkspaceSpec {
             version: holm_core::spec::Version,

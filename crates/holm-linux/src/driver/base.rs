@@ -4,7 +4,7 @@ use super::{bring, project_id};
 use crate::Layout;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Fault, ProjectId};
-use holm_engine::driver::Progress;
+use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_git::{Bare, Build, Cancel, base_is_present, build_base_dated};
 use std::collections::HashMap;

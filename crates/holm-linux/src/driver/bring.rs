@@ -8,7 +8,7 @@ use crate::Layout;
 use holm_core::layer::FileDate;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_engine::driver::BroughtTree;
+use holm_engine::storage::BroughtTree;
 use holm_keeper::files::unpack::unpack;
 use std::fs::{self, File};
 use std::io;

@@ -24,6 +24,7 @@ mod services;
 mod siblings;
 mod snapshot;
 mod spare;
+mod storage;
 mod traces;
 mod upper;
 mod volume;
@@ -34,24 +35,20 @@ use crate::numbers::Meter;
 use crate::probe;
 use crate::programs::Programs;
 use async_trait::async_trait;
-use holm_core::admission::Machine;
 use holm_core::config::DriverName;
-use holm_core::disk::DiskUsage;
 use holm_core::fitness::Check;
 use holm_core::head::Tip;
-use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::Action;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{
-    Blob, BroughtTree, Discard, Discarded, Driver, Journaled, Known, LayerChanges, Measure,
-    Observation, Progress, SiblingTree, Survey, Traces, Upper,
-};
+use holm_engine::driver::{Blob, Driver, Journaled, LayerChanges, Observation, Traces, Upper};
+use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
+use holm_keeper::plan::{NetworkSource, SurroundingNetwork};
 use holm_keeper::wire::GrantSource;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +67,8 @@ pub struct LinuxDriver {
     groups: Result<cgroup::Place, String>,
     /// Provides a workspace's secrets when it is started.
     secrets: GrantSource,
+    /// Says what the machine's network needs when a workspace is started.
+    network: NetworkSource,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
 }
@@ -107,8 +106,17 @@ impl LinuxDriver {
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
             secrets,
+            network: Arc::new(|| Ok(SurroundingNetwork::default())),
             meter: Arc::default(),
         })
+    }
+
+    /// Starts workspaces for the network that `source` describes.
+    pub fn in_network(self, source: NetworkSource) -> Self {
+        Self {
+            network: source,
+            ..self
+        }
     }
 
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
@@ -196,44 +204,6 @@ impl Driver for LinuxDriver {
         done.map(|()| None)
     }
 
-    async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
-        Ok(layer::look(&self.layout, key))
-    }
-
-    async fn keep_tree(&self, tree: BroughtTree) -> Result<(), Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || bring::keep(&layout, &tree)).await
-    }
-
-    async fn show_tree(&self, tree: SiblingTree) -> Result<(), Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || siblings::show(&layout, tree)).await
-    }
-
-    async fn show_only(
-        &self,
-        shown: HashMap<ProjectId, HashSet<WorkspaceId>>,
-    ) -> Result<(), Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || siblings::show_only(&layout, &shown)).await
-    }
-
-    async fn room(&self) -> Result<Machine, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || measure::room(&layout)).await
-    }
-
-    async fn measure(&self, what: Measure) -> Result<DiskUsage, Fault> {
-        let (layout, programs) = (Arc::clone(&self.layout), self.programs.clone());
-        try_blocking(move || match what {
-            Measure::Everything => measure::everything(&layout),
-            Measure::Trash => measure::trash(&layout),
-            Measure::Workspace(spec) => measure::workspace(&layout, programs.roles(), &spec),
-            Measure::Volumes(specs) => measure::volumes(&layout, &specs),
-        })
-        .await
-    }
-
     async fn usage(&self, ids: &[WorkspaceId]) -> Result<Vec<Option<Usage>>, Fault> {
         let places: Vec<_> = ids.iter().map(|id| self.layout.workspace(id)).collect();
         let meter = Arc::clone(&self.meter);
@@ -299,27 +269,6 @@ impl Driver for LinuxDriver {
                 .map_err(|error| disk_fault(error, format!("cannot remove {}", dir.display())))
         })
         .await
-    }
-
-    async fn survey(&self, known: Known) -> Result<Survey, Fault> {
-        let programs = reap::programs_in_use(&self.layout, &self.programs.holm, &known).await?;
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::survey(&layout, &known, programs.as_ref())).await
-    }
-
-    async fn discard(&self, what: Discard) -> Result<Option<Discarded>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::discard(&layout, what)).await
-    }
-
-    async fn discarded(&self) -> Result<Vec<Discarded>, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::discarded(&layout)).await
-    }
-
-    async fn delete(&self, discarded: Discarded, progress: Progress) -> Result<u64, Fault> {
-        let layout = Arc::clone(&self.layout);
-        try_blocking(move || reap::delete(&layout, &discarded, &progress)).await
     }
 }
 

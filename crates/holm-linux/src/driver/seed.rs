@@ -14,10 +14,11 @@ use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
 use holm_core::spec::{Seed, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::driver::Progress;
+use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::guest::PROGRAM;
 use holm_keeper::inside;
+use holm_secrets::mask::Known;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub async fn build(
         list: &seed.commands,
         of: Of::Seed(&volume.name),
         made: Made::Layer(&spec.layer(&seed.key)),
+        known: Known::none(),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);

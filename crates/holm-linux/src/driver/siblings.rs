@@ -9,7 +9,7 @@ use super::{disk_fault, remove_tree};
 use crate::Layout;
 use holm_core::spec::{Siblings, WorkspaceSpec};
 use holm_core::{Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Piece, SiblingTree};
+use holm_engine::storage::{Piece, SiblingTree};
 use holm_keeper::directories::open_directory;
 use holm_keeper::files::unpack::{GitDirectory, unpack_at};
 use rustix::fs::{CWD, RenameFlags, renameat_with};

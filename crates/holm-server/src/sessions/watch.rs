@@ -111,7 +111,7 @@ impl App {
         if let Ok(called) = self.agent(&spec, Some(agent)).await {
             let engine = &self.engine;
             engine
-                .take_credentials_away(id, session, &called.files)
+                .take_credentials_away(id, session, &called.borrowed_files(&spec.home))
                 .await;
         }
     }
@@ -201,6 +201,8 @@ async fn follow(app: &App, id: &WorkspaceId) {
         };
         let Some(notice) = notice else { return };
         let number = notice.number;
+        // A client that has seen the event sees in a list what it says.
+        app.engine.mark(id);
         app.note_session(id, notice).await;
         if watch.written.send(number).await.is_err() {
             return;

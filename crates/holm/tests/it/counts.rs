@@ -1,4 +1,4 @@
-//! What `up`, `exec` and `run` ask of the kernel and of the store, counted with `strace`: times differ from
+//! What `up`, `exec`, `run` and `ls` ask of the kernel, the store and keepers, counted with `strace`: times differ from
 //! machine to machine, counts do not. A change that needs more has to say so here.
 
 use crate::support::{Island, Repository, eventually, follow, skipped};
@@ -26,6 +26,8 @@ struct Counts {
     reads: usize,
     /// Waits for a disk.
     flushes: usize,
+    /// Connections to keepers.
+    keepers: usize,
 }
 
 // === impl Counts ===
@@ -46,6 +48,7 @@ impl Counts {
             writes: in_both(|line| line.contains("F_WRLCK") && line.contains("l_start=120,")),
             reads: in_both(|line| line.contains("F_RDLCK") && line.contains("l_start=12")),
             flushes: in_both(|line| line.contains(" fdatasync(") || line.contains(" fsync(")),
+            keepers: in_both(|line| line.contains(" connect(") && line.contains("/w/w")),
         }
     }
 
@@ -58,11 +61,11 @@ impl Counts {
             writes: self.writes.min(other.writes),
             reads: self.reads.min(other.reads),
             flushes: self.flushes.min(other.flushes),
+            keepers: self.keepers.min(other.keepers),
         }
     }
 
-    #[track_caller]
-    fn are_within(self, limits: Self) {
+    fn are_within(self, limits: Self) -> bool {
         let pairs = [
             (self.client, limits.client),
             (self.others, limits.others),
@@ -70,9 +73,9 @@ impl Counts {
             (self.writes, limits.writes),
             (self.reads, limits.reads),
             (self.flushes, limits.flushes),
+            (self.keepers, limits.keepers),
         ];
-        let is_within = pairs.iter().all(|(counted, limit)| counted <= limit);
-        assert!(is_within, "counted {self:?}\nlimits  {limits:?}");
+        pairs.iter().all(|(counted, limit)| counted <= limit)
     }
 }
 
@@ -104,54 +107,77 @@ fn counted(island: &Island, repository: &Repository<'_>, arguments: &[&str]) -> 
     Some(Counts::of(&client, &others))
 }
 
-/// The least of several measurements.
-fn least(mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<Counts> {
-    let mut found = measure(0)?;
-    for number in 1..3 {
-        found = found.least(measure(number)?);
+/// Measures until the least of the measurements is within the limits. On a loaded machine more of the daemon's other
+/// work falls into a measurement. `None`: this user may not trace.
+#[track_caller]
+fn needs(limits: Counts, mut measure: impl FnMut(usize) -> Option<Counts>) -> Option<()> {
+    let mut least = measure(0)?;
+    for number in 1..10 {
+        if least.are_within(limits) {
+            break;
+        }
+        least = least.least(measure(number)?);
     }
-    Some(found)
+    println!("counted {least:?}");
+    assert!(least.are_within(limits), "{least:?} exceeds {limits:?}");
+    Some(())
 }
 
 #[test]
-fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
+fn up_exec_run_and_ls_need_no_more_than_they_did() {
     // On a disk: of files in memory holm asks git each time, because writes through a mapping change no time there.
     let island = Island::in_tmp();
     let repository = island.repository("shop");
     // The first one builds the base.
     repository.up("first");
-    let up = least(|number| counted(&island, &repository, &["up", &format!("w{number}")]));
-    let Some(up) = up else {
-        return skipped("this user may not trace the daemon");
-    };
-    let exec = least(|_| counted(&island, &repository, &["exec", "w0", "--", "true"]));
-    let exec = exec.expect("it could be traced before");
-    let run = least(|_| counted(&island, &repository, &["run", "w0", "--", "true"]));
-    let run = run.expect("it could be traced before");
-    println!("up   {up:?}\nexec {exec:?}\nrun  {run:?}");
-    up.are_within(Counts {
-        client: 440,
-        others: 1850,
-        programs: 9,
-        writes: 8,
-        reads: 22,
+    let up = Counts {
+        client: 280,
+        others: 1600,
+        // holm, init, and the next keeper. git would be one more.
+        programs: 5,
+        writes: 7,
+        reads: 16,
         flushes: 2,
-    });
-    exec.are_within(Counts {
-        client: 80,
-        others: 210,
+        keepers: 3,
+    };
+    let measure_up = |number| counted(&island, &repository, &["up", &format!("w{number}")]);
+    if needs(up, measure_up).is_none() {
+        return skipped("this user may not trace the daemon");
+    }
+    let check = |limits: Counts, arguments: &[&str]| {
+        let measure = |_| counted(&island, &repository, arguments);
+        needs(limits, measure).expect("it could be traced before");
+    };
+    let exec = Counts {
+        client: 76,
+        others: 180,
         programs: 3,
-        writes: 3,
-        reads: 6,
+        writes: 2,
+        reads: 4,
         flushes: 0,
-    });
-    run.are_within(Counts {
-        client: 120,
-        others: 800,
+        keepers: 1,
+    };
+    check(exec, &["exec", "w0", "--", "true"]);
+    let run = Counts {
+        client: 86,
+        others: 730,
         // git inside would be about fifty.
-        programs: 6,
-        writes: 10,
-        reads: 22,
+        programs: 4,
+        writes: 8,
+        reads: 17,
         flushes: 1,
-    });
+        keepers: 3,
+    };
+    check(run, &["run", "w0", "--", "true"]);
+    // A question to each keeper would be about thirty system calls.
+    let ls = Counts {
+        client: 60,
+        others: 60,
+        programs: 1,
+        writes: 0,
+        reads: 4,
+        flushes: 0,
+        keepers: 0,
+    };
+    check(ls, &["ls"]);
 }

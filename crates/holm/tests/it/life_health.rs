@@ -57,11 +57,12 @@ fn attack_160_a_killed_keeper_or_init_is_noticed_and_replaced() {
                 _ => island.init_of(&id),
             };
             send(victim.expect("a process"), Signal::KILL);
-            // The kernel may need a moment to have ended it.
+            // The kernel may need a moment to have ended it, and the daemon starts it again a second later.
+            let mut shown = Value::Null;
             eventually("it is shown as failed", || {
-                show(&island, "x")["state"] == "failed"
+                shown = show(&island, "x");
+                shown["state"] == "failed"
             });
-            let shown = show(&island, "x");
             assert!(
                 shown["reason"].as_str().unwrap().contains(reason),
                 "{shown}"
@@ -179,12 +180,15 @@ fn what_was_running_comes_back_after_a_reboot_and_what_was_killed_is_started_aga
     let id = at_work(&island);
     let stopped = island.repository("other").up("y");
     island.holm(&["stop", "y"]).ok();
-    // Killed: it is started again, without a command.
+    // Killed: it is started again, without a command; `resume` is about reboots only.
+    island.make_dir("holm/config");
+    let settings = island.write("holm/config/config.toml", "[daemon]\nresume = false\n");
     send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
     eventually("it runs again", || {
         show(&island, "x")["state"] == "running" && island.keeper_of(&id).is_some()
     });
     work_is_there(&island);
+    fs::remove_file(settings).unwrap();
     // The next daemon finds a reboot.
     island.kill_daemon();
     let everything = island.inhabitants();

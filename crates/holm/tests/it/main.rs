@@ -10,6 +10,7 @@
 
 mod agents_real;
 mod api;
+mod apply_undo;
 mod attacks_absent;
 mod attacks_api;
 mod attacks_claims;
@@ -49,6 +50,7 @@ mod caches;
 mod canonical;
 mod code;
 mod comments;
+mod company_network;
 mod completions;
 mod container;
 mod contract;
@@ -119,6 +121,7 @@ mod sessions;
 mod sessions_late;
 mod settings_of_the_day;
 mod setup_failures;
+mod setup_given;
 mod shop;
 mod siblings;
 mod snapshots;

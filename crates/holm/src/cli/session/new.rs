@@ -2,6 +2,7 @@
 
 use super::super::completions::labels;
 use super::super::consent;
+use super::super::direct;
 use super::super::ls::warn;
 use super::super::output::{GOOD, printable};
 use super::super::run::agent_env;
@@ -19,7 +20,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-/// Start a program in a terminal that continues without a client
+/// Start a program in a terminal that keeps running after you detach
 ///
 /// A shell when nothing is named. Starts a stopped workspace first. On a terminal it attaches at
 /// once, and then the exit code is the program's (0 after ctrl-\, which detaches); otherwise it
@@ -83,6 +84,9 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             }
             (asked, _) => asked,
         };
+        if arguments.agent.is_some() {
+            direct::refresh(context, arguments.agent.as_deref())?;
+        }
         let command = arguments.command.into_iter();
         let new = NewSession {
             command: command.map(|word| Bytes::from(word.into_vec())).collect(),
