@@ -110,7 +110,10 @@ else
     sed -z 's|^|./|' "$scratch/files" > "$scratch/dotted"
     GIT_LITERAL_PATHSPECS=0 git check-ignore -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
     sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/covered"
-    GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
+    : > "$scratch/unsorted"
+    if [ -f "$root/.git/index" ]; then
+        GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
+    fi
     sort -z "$scratch/unsorted" > "$scratch/forced"
     comm -z -23 "$scratch/covered" "$scratch/forced" > "$scratch/ignored"
     { comm -z -23 "$scratch/files" "$scratch/ignored"; cat "$scratch/forced"; } > "$scratch/paths"
