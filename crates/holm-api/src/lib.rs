@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod browser;
 pub mod client;
+pub mod comment;
 pub mod daemon;
 pub mod disk;
 pub mod egress;
@@ -20,6 +21,7 @@ pub mod numbers;
 pub mod port;
 pub mod project;
 pub mod reload;
+pub mod review;
 pub mod route;
 pub mod run;
 pub mod secret;

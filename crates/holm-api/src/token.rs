@@ -18,6 +18,9 @@ pub struct NewToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<WorkspaceId>)]
     pub workspace: Option<String>,
+    /// What it may do besides: `approve`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may: Vec<String>,
 }
 
 /// A token without its secret.
@@ -33,6 +36,9 @@ pub struct Token {
     #[schema(required)]
     pub expires_at: Option<String>,
     pub expired: bool,
+    /// What it may do besides.
+    #[serde(default)]
+    pub may: Vec<String>,
 }
 
 /// The response to `POST /tokens`, which is the only one with the token itself.

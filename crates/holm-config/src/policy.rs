@@ -199,6 +199,9 @@ fn policy(root: &Node<'_>) -> MachinePolicy {
         secret_sources: section("secrets").and_then(|node| node.list("sources", source)),
         agents: listed,
         trust_by_token: flag(&section("trust"), "by_token"),
+        review_required: section("review")
+            .and_then(|node| node.get("required")?.flag())
+            .unwrap_or(false),
     }
 }
 

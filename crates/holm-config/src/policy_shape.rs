@@ -1,6 +1,6 @@
 //! Every key of the machine's `policy.toml`: its name, its type, and its meaning.
 
-use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, TEXT};
+use super::project_shape::{DESTINATIONS, LIMITS, NAME, PROTECTED, REVIEW, TEXT};
 use super::shape::{Shape, table};
 
 pub const POLICY_TOML: Shape = table! {
@@ -16,6 +16,8 @@ pub const POLICY_TOML: Shape = table! {
     secrets: optional SECRETS,
     /// The allowed agents.
     agents: optional AGENTS,
+    /// What has to happen before work is taken over.
+    review: optional REVIEW,
     /// Who may approve a repository's requests.
     trust: optional TRUST,
 };

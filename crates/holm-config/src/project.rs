@@ -53,6 +53,10 @@ fn build(root: &Node<'_>) -> ProjectConfig {
             .map(|node| limits(&node))
             .unwrap_or_default(),
         agents: entries(root, "agents", Name::parse, |_, node| agent(node)),
+        review_required: root
+            .get("review")
+            .and_then(|node| node.get("required")?.flag())
+            .unwrap_or(false),
     }
 }
 

@@ -57,6 +57,13 @@ pub const HOLM_TOML: Shape = table! {
     limits: optional LIMITS,
     /// The commands of coding agents.
     agents: optional map(Form::Name, &AGENT),
+    /// What has to happen before work is taken over. It can only add a demand to the user's and the machine's.
+    review: optional REVIEW,
+};
+
+pub const REVIEW: Shape = table! {
+    /// `fetch`, `apply` and `merge` take only a tree that a person approved. Default: false.
+    required: optional Shape::Flag,
 };
 
 const DECLARED_PORT: Shape = Shape::Either(&PORT, &PORT_WITH_HOST);

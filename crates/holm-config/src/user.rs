@@ -43,6 +43,8 @@ pub struct UserConfig {
     pub default_agent: Option<Name>,
     /// Commands print what to type next.
     pub hints: bool,
+    /// `fetch`, `apply` and `merge` take only approved trees.
+    pub review_required: bool,
     /// A daemon that starts after a reboot starts what was running.
     pub resume: bool,
 }
@@ -159,6 +161,7 @@ impl UserConfig {
         }
         let flag = |table: &str, key: &str| root.get(table)?.get(key)?.flag();
         self.hints = flag("cli", "hints").unwrap_or(self.hints);
+        self.review_required = flag("review", "required").unwrap_or(self.review_required);
         self.resume = flag("daemon", "resume").unwrap_or(self.resume);
         let port = daemon
             .and_then(|daemon| daemon.get("port"))

@@ -1,6 +1,8 @@
 //! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
-use super::project_shape::{DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, TEXTS, VARIABLE};
+use super::project_shape::{
+    DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, REVIEW, TEXTS, VARIABLE,
+};
 use super::shape::{Form, Key, Shape, table};
 
 const HOST_PATH: Shape = Shape::Text(Form::HostPath);
@@ -33,6 +35,8 @@ pub const CONFIG_TOML: Shape = table! {
     limits: optional LIMITS,
     /// Where connections may go, unless the project is narrower.
     egress: optional EGRESS,
+    /// What has to happen before work is taken over.
+    review: optional REVIEW,
     /// What this machine's network needs: a proxy, CA certificates.
     network: optional NETWORK,
     /// The initial content of a workspace's home.

@@ -39,6 +39,8 @@ pub struct ProjectConfig {
     pub egress: Egress,
     pub limits: Limits,
     pub agents: BTreeMap<Name, Agent>,
+    /// `fetch`, `apply` and `merge` take only approved trees.
+    pub review_required: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

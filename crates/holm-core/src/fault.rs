@@ -111,6 +111,8 @@ codes! {
     SessionNotFound, "session_not_found", NotFound, "no session has this name";
     VolumeNotFound, "volume_not_found", NotFound, "the workspace has no volume of this name";
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
+    CommentNotFound, "comment_not_found", NotFound, "the workspace has no comment of this id";
+    TurnNotFound, "turn_not_found", NotFound, "the workspace has no turn of this number";
     RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
     AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
     SecretNotFound, "secret_not_found", NotFound, "no secret of this name is stored there";
@@ -151,6 +153,8 @@ codes! {
     VolumeTaken, "volume_taken", Refused, "another running workspace uses a volume that only one may use at a time";
     KeyReused, "key_reused", Refused, "the idempotency key was used for a different request";
     Refused, "refused", Refused, "the request is not allowed here";
+    TreeChanged, "tree_changed", Refused, "the tree is another one than the person saw or approved";
+    NotApproved, "not_approved", Refused, "the work needs an approval of exactly this tree";
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
     InsideWorkspace, "inside_workspace", Refused, "this command does not work inside a workspace";

@@ -36,6 +36,8 @@ pub struct MachinePolicy {
     /// Agents that runs and sessions may name.
     pub agents: Option<Vec<Name>>,
     pub trust_by_token: Permission,
+    /// `fetch`, `apply` and `merge` take only approved trees.
+    pub review_required: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

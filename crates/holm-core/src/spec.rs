@@ -88,6 +88,9 @@ pub struct WorkspaceSpec {
     /// Declared secrets; the values are stored elsewhere, sealed.
     #[serde(default)]
     pub secrets: Vec<Secret>,
+    /// `[review] required`: `fetch`, `apply` and `merge` take only approved trees.
+    #[serde(default)]
+    pub review_required: bool,
     /// `None`: the workspace was created before this was stored.
     #[serde(default)]
     pub declared: Option<Declared>,

@@ -68,6 +68,7 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
         agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),
+        review_required: false,
         declared: None,
     }
 }

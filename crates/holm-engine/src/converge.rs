@@ -13,6 +13,7 @@ use holm_core::plan::{Action, Base, Desired, Files, Keeper, Observed, plan};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::state::Ended;
+use holm_core::turn::TurnCause;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
@@ -89,6 +90,11 @@ impl Engine {
                 let (key, at) = (id.clone(), now());
                 inner.uses.note(&id, at);
                 inner.store.call(move |store| store.touch(&key, at)).await?;
+            }
+            if desired == Desired::Stopped
+                && inner.observe(&record.spec).await?.observed.keeper == Keeper::Running
+            {
+                inner.record_turn(&id, TurnCause::Stop).await;
             }
             inner.reach(record, desired, goal).await
         })

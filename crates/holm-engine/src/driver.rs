@@ -65,6 +65,63 @@ pub enum Stillness {
     No,
 }
 
+/// What the writable layer of a workspace's tree has, without what the rules of the base ignore. Paths are
+/// relative to the tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LayerChanges {
+    /// Files and symlinks.
+    pub files: Vec<Vec<u8>>,
+    /// Paths whose entries in the base are deleted: whiteouts, and directories that replace those of the base.
+    pub gone: Vec<Vec<u8>>,
+    /// Repositories of their own, which the base does not have.
+    pub nested: Vec<Vec<u8>>,
+    /// What could not be looked at, or is neither file, symlink nor directory.
+    pub unread: Vec<Vec<u8>>,
+    /// Equal digests: the same entries with the same times.
+    pub digest: [u8; 32],
+}
+
+/// A file of the writable layer as git would store it, without filters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blob {
+    Is {
+        id: String,
+        /// The id with LF line ends, if there are others.
+        with_plain_lines: Option<String>,
+        /// As in git's trees.
+        mode: u32,
+    },
+    Absent,
+    Unread,
+    TooLarge,
+}
+
+/// What programs of a workspace left outside of its tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traces {
+    /// A digest of the names, sizes and times of each volume's files.
+    pub volumes: BTreeMap<String, String>,
+    /// Files that changed since the time that was asked for.
+    pub outside: Vec<OutsideFiles>,
+    /// Everything that runs, besides init.
+    pub processes: Vec<RunningProcess>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutsideFiles {
+    /// A file or a directory, as programs inside see it.
+    pub path: String,
+    pub files: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningProcess {
+    /// The pid inside.
+    pub pid: u32,
+    pub command: String,
+    pub service: Option<String>,
+}
+
 /// Makes workspaces real, starts, observes and ends them.
 #[async_trait]
 pub trait Driver: Storage {
@@ -105,6 +162,23 @@ pub trait Driver: Storage {
     /// ignores. `None`: the look would not show every change, or the driver has no such layer.
     async fn upper(&self, _spec: &WorkspaceSpec, _ignored: Arc<HashSet<Vec<u8>>>) -> Option<Upper> {
         None
+    }
+
+    /// Lists the writable layer of a workspace's tree. `None`: the driver has no such layer, or it has too
+    /// many entries.
+    async fn layer_changes(&self, _spec: &WorkspaceSpec) -> Result<Option<LayerChanges>, Fault> {
+        Ok(None)
+    }
+
+    /// The files of the writable layer as git would store them, in order. Only after
+    /// [`layer_changes`](Self::layer_changes) listed them.
+    async fn blobs(&self, _spec: &WorkspaceSpec, paths: Vec<Vec<u8>>) -> Result<Vec<Blob>, Fault> {
+        Ok(paths.iter().map(|_| Blob::Unread).collect())
+    }
+
+    /// What programs of a workspace left outside of its tree, since a time after the epoch.
+    async fn traces(&self, _spec: &WorkspaceSpec, _since: Duration) -> Result<Traces, Fault> {
+        Ok(Traces::default())
     }
 
     /// Removes a workspace that was never acknowledged to a user.

@@ -18,10 +18,12 @@ use crate::trees::Trees;
 use crate::uses::Uses;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
+use holm_core::turn::TurnCause;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
 use holm_keeper::client::KeeperClient;
 use std::collections::HashMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Which of these objects the project's repository lacks. Blocks.
@@ -30,6 +32,10 @@ pub type MissingObjects =
 
 /// What a spec becomes before its processes are started; `None`: unchanged. Blocks briefly.
 pub type Bounds = Box<dyn Fn(&WorkspaceSpec) -> Result<Option<WorkspaceSpec>, Fault> + Send + Sync>;
+
+/// Records a turn of a running workspace, and reports its own failures.
+pub type TurnRecorder =
+    Box<dyn Fn(WorkspaceId, TurnCause) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// A handle; clones share everything.
 #[derive(Clone)]
@@ -43,6 +49,7 @@ pub(crate) struct Inner {
     pub(crate) store: Bridge,
     pub(crate) missing_objects: MissingObjects,
     pub(crate) bounds: OnceLock<Bounds>,
+    recorder: OnceLock<TurnRecorder>,
     /// The driver of each workspace that was asked for. A workspace never changes its driver.
     drivers_of: Mutex<HashMap<WorkspaceId, Arc<dyn Driver>>>,
     pub(crate) workspaces: Locks<WorkspaceId>,
@@ -87,6 +94,7 @@ impl Engine {
                 store: Bridge::new(store),
                 missing_objects,
                 bounds: OnceLock::new(),
+                recorder: OnceLock::new(),
                 drivers_of: Mutex::default(),
                 workspaces: Locks::new(),
                 bases: Locks::new(),
@@ -113,6 +121,12 @@ impl Engine {
     pub fn keep_within(&self, bounds: Bounds) {
         // A second call would be a bug of the caller; the first bounds stay.
         let _ = self.inner.bounds.set(bounds);
+    }
+
+    /// Sets what records turns. Called once, before anything runs.
+    pub fn record_turns(&self, recorder: TurnRecorder) {
+        // A second call would be a bug of the caller; the first recorder stays.
+        let _ = self.inner.recorder.set(recorder);
     }
 
     pub fn clock(&self) -> &Clock {
@@ -224,6 +238,13 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         known.remove(id);
+    }
+
+    /// Records a turn, if turns are recorded.
+    pub(crate) async fn record_turn(&self, id: &WorkspaceId, cause: TurnCause) {
+        if let Some(recorder) = self.recorder.get() {
+            recorder(id.clone(), cause).await;
+        }
     }
 
     pub(crate) async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {

@@ -1,7 +1,7 @@
 //! Runs a program inside and returns its answer. The output comes from a hostile program: its time
 //! and size are limited here, and callers parse it strictly. Called wherever git runs inside.
 
-use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Masking};
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Masking, STDIN_WINDOW};
 use holm_core::{Code, Fault, cut};
 use holm_keeper::client::KeeperClient;
 use std::time::Duration;
@@ -39,10 +39,12 @@ pub(crate) struct Question {
     pub what: &'static str,
     pub argv: Vec<Vec<u8>>,
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Has to fit the window of `exec`.
     pub input: Vec<u8>,
     pub masking: Masking,
 }
+
+/// The largest piece of input that is sent at once.
+const PIECE: usize = 64 << 10;
 
 /// Runs the program to its end. `on_stdout` is called with each piece of stdout and keeps what it
 /// wants of it.
@@ -54,13 +56,13 @@ pub(crate) async fn ask(
     let (what, patience) = (question.what, quiet() + GRACE);
     let input = std::mem::take(&mut question.input);
     let mut stream = keeper.exec(question.request()).await?;
-    // A program that has ended already does not read its input.
-    if !input.is_empty() {
-        let _ = stream.input.send(ExecInput::Stdin(input)).await;
-    }
-    let _ = stream.input.send(ExecInput::StdinEof).await;
+    let mut feed = Feed::of(input);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
+        while let Some(piece) = feed.next() {
+            // A program that has ended already does not read its input.
+            let _ = stream.input.send(piece).await;
+        }
         let Ok(output) = tokio::time::timeout(patience, stream.output.recv()).await else {
             // Nothing can end it; for example, the kernel blocks the process.
             let _ = stream.input.try_send(ExecInput::Hangup);
@@ -91,11 +93,51 @@ pub(crate) async fn ask(
                 });
             }
             ExecOutput::Failed(fault) => return Err(fault),
-            ExecOutput::Started
-            | ExecOutput::Kept
-            | ExecOutput::Resumed { .. }
-            | ExecOutput::StdinTaken(_) => {}
+            ExecOutput::StdinTaken(bytes) => feed.taken(bytes),
+            ExecOutput::Started | ExecOutput::Kept | ExecOutput::Resumed { .. } => {}
         }
+    }
+}
+
+/// Input of a program, in pieces that fit the window of `exec`.
+struct Feed {
+    input: Vec<u8>,
+    sent: usize,
+    under_way: u64,
+    is_ended: bool,
+}
+
+// === impl Feed ===
+
+impl Feed {
+    fn of(input: Vec<u8>) -> Self {
+        Self {
+            input,
+            sent: 0,
+            under_way: 0,
+            is_ended: false,
+        }
+    }
+
+    /// The next message; `None`: the program has to read first, or has everything.
+    fn next(&mut self) -> Option<ExecInput> {
+        let rest = &self.input[self.sent..];
+        if rest.is_empty() {
+            let is_first = !std::mem::replace(&mut self.is_ended, true);
+            return is_first.then_some(ExecInput::StdinEof);
+        }
+        let piece = &rest[..rest.len().min(PIECE)];
+        let length = piece.len() as u64;
+        if self.under_way + length > STDIN_WINDOW {
+            return None;
+        }
+        self.sent += piece.len();
+        self.under_way += length;
+        Some(ExecInput::Stdin(piece.to_vec()))
+    }
+
+    fn taken(&mut self, bytes: u64) {
+        self.under_way = self.under_way.saturating_sub(bytes);
     }
 }
 

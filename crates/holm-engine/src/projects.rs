@@ -6,7 +6,7 @@ use crate::store::{
     Approval, ProjectRecord, ProjectRemoval, ProjectRules, StoreError, WorkspaceRecord,
 };
 use holm_core::trust::Ask;
-use holm_core::{Code, Fault, ProjectId, ProjectName};
+use holm_core::{Code, Fault, ProjectId, ProjectName, WorkspaceId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,11 @@ impl Engine {
     pub async fn project(&self, id: &ProjectId) -> Result<ProjectRecord, Fault> {
         let found = self.inner.store.read(|store| store.project(id))?;
         found.ok_or_else(|| no_project(id))
+    }
+
+    /// The project of a workspace, also of one in the trash.
+    pub async fn project_of(&self, id: &WorkspaceId) -> Result<ProjectRecord, Fault> {
+        self.project(&self.inner.record(id).await?.project_id).await
     }
 
     /// The number of live workspaces of a project.

@@ -5,19 +5,18 @@
 //! survive a crash of the daemon; after a power failure they are missing together with everything
 //! after them, never alone.
 
+use crate::review::ReviewStore;
 use crate::run::{RunFilter, RunRecord};
+pub use crate::store_error::StoreError;
 use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
 use holm_core::trust::Ask;
-use holm_core::{
-    Cause, Code, Fault, Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId,
-};
+use holm_core::{Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A repository that holm knows.
@@ -152,6 +151,8 @@ pub struct TokenRecord {
     pub expires_at: Option<Timestamp>,
     /// When it was first seen to be expired. From then on it is, whatever the clock says.
     pub expired_at: Option<Timestamp>,
+    /// It was made to approve trees.
+    pub may_approve: bool,
 }
 
 /// A request that changed something, or several refused requests of the same kind.
@@ -253,7 +254,7 @@ pub enum ProjectRemoval {
     Hidden,
 }
 
-pub trait Store: Send + Sync + 'static {
+pub trait Store: ReviewStore + Send + Sync + 'static {
     /// Every project that was not removed, with the number of its live workspaces.
     fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, StoreError>;
 
@@ -460,98 +461,4 @@ pub trait Store: Send + Sync + 'static {
 
     /// An older line than the stored one changes nothing.
     fn set_secrets_head(&self, head: &RecordHead) -> Result<(), StoreError>;
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    #[error("the label `{label}` is taken by {holder}")]
-    LabelTaken { label: Label, holder: WorkspaceId },
-    #[error("the project name `{0}` is taken")]
-    NameTaken(ProjectName),
-    #[error("there is no project {0}")]
-    NoSuchProject(ProjectId),
-    #[error("there is no live workspace {0}")]
-    NoSuchWorkspace(WorkspaceId),
-    #[error("project {project} has {live} workspaces")]
-    ProjectInUse { project: ProjectId, live: u64 },
-    #[error("the host port {0} is claimed")]
-    PortTaken(u16),
-    #[error("workspace {0} belongs to the user and cannot be forgotten")]
-    Acknowledged(WorkspaceId),
-    #[error("the state in {path} was written by a newer holm (schema {found}, known {known})")]
-    Newer {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
-    #[error("the state in {path} is not understood: {what}")]
-    Corrupt {
-        path: PathBuf,
-        what: String,
-        source: Option<Cause>,
-    },
-    #[error("the disk is full; {path} could not be written")]
-    DiskFull { path: PathBuf, source: Cause },
-    #[error("{path} cannot be written")]
-    ReadOnly { path: PathBuf, source: Cause },
-    #[error("cannot use the state in {path}")]
-    Failed { path: PathBuf, source: Cause },
-}
-
-// === impl StoreError ===
-
-impl From<StoreError> for Fault {
-    fn from(error: StoreError) -> Self {
-        let (code, hint) = match &error {
-            StoreError::LabelTaken { .. } => (
-                Code::LabelTaken,
-                "choose another label; `holm ls` lists those that are taken".to_owned(),
-            ),
-            StoreError::NameTaken(_) => (
-                Code::BadRequest,
-                "choose another name; `holm project ls` lists them".to_owned(),
-            ),
-            StoreError::NoSuchProject(_) => (
-                Code::ProjectNotFound,
-                "`holm project ls` lists the projects".to_owned(),
-            ),
-            StoreError::NoSuchWorkspace(_) => (
-                Code::WorkspaceNotFound,
-                "`holm ls` lists the workspaces".to_owned(),
-            ),
-            StoreError::ProjectInUse { .. } => (
-                Code::ProjectInUse,
-                "remove its workspaces first: `holm ls`, then `holm rm`".to_owned(),
-            ),
-            StoreError::Newer { .. } => (
-                Code::NewerState,
-                "use the newer holm, or another directory with HOLM_HOME".to_owned(),
-            ),
-            StoreError::Corrupt { path, .. } => (
-                Code::CorruptState,
-                format!(
-                    "restore {} from a copy, or move it away and start anew; \
-                     the workspaces' files are beside it",
-                    path.display()
-                ),
-            ),
-            StoreError::DiskFull { .. } => (
-                Code::DiskFull,
-                "free some space on that disk, then try again".to_owned(),
-            ),
-            StoreError::ReadOnly { .. } => (
-                Code::ReadOnly,
-                "make the directory writable, or use another one with HOLM_HOME".to_owned(),
-            ),
-            StoreError::PortTaken(_) => (
-                Code::Busy,
-                "`holm ports` lists the host ports that are claimed".to_owned(),
-            ),
-            StoreError::Acknowledged(_) | StoreError::Failed { .. } => (
-                Code::Internal,
-                "see the daemon's log; `holm daemon status` says where its data is".to_owned(),
-            ),
-        };
-        Fault::of(code, error, hint)
-    }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Git {
     /// The subcommand, also for error messages.
     name: String,
     stdin: Option<Vec<u8>>,
+    /// Instead of `stdin`.
+    stdin_file: Option<File>,
     cancel: Option<Cancel>,
 }
 
@@ -208,6 +210,7 @@ impl Git {
             command,
             name: name.to_owned(),
             stdin: None,
+            stdin_file: None,
             cancel: None,
         }
     }
@@ -254,6 +257,12 @@ impl Git {
         self
     }
 
+    /// Reads stdin from `file`, from its current position.
+    pub fn stdin_from(mut self, file: File) -> Self {
+        self.stdin_file = Some(file);
+        self
+    }
+
     /// Sends stdout to `file` instead of memory.
     pub fn stdout_to(mut self, file: File) -> Self {
         self.command.stdout(file);
@@ -279,9 +288,10 @@ impl Git {
     }
 
     pub fn spawn(mut self) -> Result<Running, GitError> {
-        let stdin = match self.stdin {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
+        let stdin = match (&self.stdin, self.stdin_file) {
+            (_, Some(file)) => Stdio::from(file),
+            (Some(_), None) => Stdio::piped(),
+            (None, None) => Stdio::null(),
         };
         self.command.stdin(stdin).stderr(Stdio::piped());
         let child = self.command.spawn().map_err(|source| GitError::Spawn {

@@ -66,6 +66,8 @@ pub enum GitError {
         branch: String,
         conflicts: Vec<String>,
     },
+    #[error("the tree is {}, and {} was approved", short(tree), short(approved))]
+    NotApproved { tree: String, approved: String },
     #[error("git cannot read {url}: {detail}")]
     Remote { url: String, detail: String },
     #[error("the operation was cancelled")]
@@ -139,6 +141,7 @@ impl GitError {
             | GitError::ApplyUnderWay { .. } => Code::Refused,
             GitError::InTheWay { .. } | GitError::ChangedSinceApply { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
+            GitError::NotApproved { .. } => Code::NotApproved,
             GitError::Cancelled => Code::Cancelled,
             GitError::Remote { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
             GitError::Remote { .. } => Code::RemoteFailed,
@@ -213,6 +216,10 @@ impl GitError {
             GitError::MergeConflict { .. } => {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
+            GitError::NotApproved { .. } => {
+                "nothing was changed; read it with `holm review WS --mark`, then `holm approve WS`"
+                    .to_owned()
+            }
             GitError::Cancelled => "type the command again to start over".to_owned(),
             GitError::Remote { url, detail } if detail.contains("error: 30") => format!(
                 "the server leads elsewhere; `git ls-remote {url}` shows where, often the same with `.git`"
@@ -230,6 +237,11 @@ impl GitError {
             _ => "`git fsck` checks the repository; `holm doctor` checks this machine".to_owned(),
         }
     }
+}
+
+/// The first digits of an object's id.
+fn short(object: &str) -> &str {
+    &object[..object.len().min(7)]
 }
 
 /// Removes user names and passwords from all URLs in a text.

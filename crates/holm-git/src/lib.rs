@@ -20,6 +20,7 @@ mod quote;
 mod remote;
 mod repository;
 mod seed;
+mod turns;
 
 pub use attributes::{lfs_patterns, submodule_paths, uses_lfs};
 pub use bare::Bare;
@@ -39,3 +40,4 @@ pub use repository::journal::{Planned, Recovered};
 pub use repository::refs::{Resolved, refs_digest};
 pub use repository::{Repository, project_id_of};
 pub use seed::{OBJECTS_INSIDE, Seed, seed_excluded, seed_git_dir};
+pub use turns::{Entry, TreeChange, TurnObjects};

@@ -49,6 +49,9 @@ struct Known {
 /// After so long all processes are read again even if none ran: the kernel may have moved their memory to the swap.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
+/// The most characters of a command line.
+const LONGEST_COMMAND: usize = 300;
+
 /// One process in `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
@@ -275,6 +278,36 @@ pub fn init_of(dirs: &WorkspaceDirs) -> Option<Key> {
     let last: LastRun = serde_json::from_slice(&text).ok()?;
     let init = last.init.filter(|_| last.ended.is_none())?;
     Some((init.pid, init.started))
+}
+
+/// The processes of a running workspace besides init: pid inside, command line and service.
+pub fn commands(dirs: &WorkspaceDirs) -> Vec<(u32, String, Option<String>)> {
+    let Some((init, _)) = init_of(dirs) else {
+        return Vec::new();
+    };
+    let all = processes();
+    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    for process in &all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let Some(root) = all.iter().find(|process| process.pid == init) else {
+        return Vec::new();
+    };
+    let depth = process::depth(init);
+    let others = family(root, &children)
+        .into_iter()
+        .filter(|one| one.pid != init);
+    let told = others.filter_map(|process| {
+        let line = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+        let words = line
+            .split(|byte| *byte == 0)
+            .filter(|word| !word.is_empty());
+        let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+        let command: String = words.join(" ").chars().take(LONGEST_COMMAND).collect();
+        let number = number_inside(process.pid, depth?)?;
+        (!command.is_empty()).then(|| (number, command, service_of(process.pid)))
+    });
+    told.collect()
 }
 
 /// The first processes of services, by their pids inside.

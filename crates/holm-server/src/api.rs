@@ -2,9 +2,10 @@
 //! its description, so the API document is complete.
 
 use super::{
-    App, audit, browsers, create, daemon, data, disk, egress, events, exec, failure, files, gate,
-    gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack, reload, runs,
-    secrets, services, sessions, tokens, trees, trust, uploads, work, workspaces,
+    App, audit, browsers, comments, create, daemon, data, disk, egress, events, exec, failure,
+    files, gate, gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack,
+    reload, review, runs, secrets, services, sessions, tokens, trees, trust, turns, uploads, work,
+    workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -44,6 +45,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
         audit::routes(),
         browsers::routes(),
+        comments::routes(),
         create::routes(),
         daemon::routes(),
         data::routes(),
@@ -60,6 +62,8 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         projects::routes(),
         receive_pack::routes(),
         reload::routes(),
+        review::routes(),
+        review::approve_routes(),
         super::routes::routes(),
         runs::routes(),
         runs::output::routes(),
@@ -71,6 +75,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         tokens::routes(),
         trees::routes(),
         trust::routes(),
+        turns::routes(),
         uploads::routes(),
         work::routes(),
         workspaces::routes(),

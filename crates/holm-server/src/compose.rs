@@ -110,6 +110,7 @@ impl App {
             agents: declared::agents(&judged),
             moving: None,
             secrets: declared::secrets(&judged.config),
+            review_required: judged.config.review_required,
             declared: Some(declared_at_start(create, &judged.config)),
         };
         let (spec, narrowed) = self.within_policy(spec)?;

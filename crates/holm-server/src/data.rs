@@ -1,12 +1,13 @@
 //! `/workspaces/{id}/snapshots`, `/fork` and `/reset`.
 
-use super::failure::{Answer, Body, WorkspaceKey};
+use super::failure::{Answer, Body, WorkspaceKey, bad_request};
 use super::workspaces::label;
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Fork, Reset, SnapshotList, TakeSnapshot, Workspace};
-use holm_core::{Code, Fault, Label};
+use holm_core::turn::TurnNumber;
+use holm_core::{Code, Fault, Label, WorkspaceId};
 use holm_engine::{Admission, Removal, WasReset};
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,6 +68,9 @@ async fn reset(
     WorkspaceKey(id): WorkspaceKey,
     Body(reset): Body<Reset>,
 ) -> Answer<Workspace> {
+    if let Some(number) = reset.at.as_deref().and_then(TurnNumber::parse) {
+        return reset_to_turn(&app, &id, number, &reset).await;
+    }
     let removal = if reset.force {
         Removal::Force
     } else {
@@ -80,6 +84,26 @@ async fn reset(
     let mut workspace = app.workspace(view).await;
     workspace.notes.extend(kept.map(|name| {
         format!("what was there is in the snapshot `{name}`: `holm fork {id} --at {name}`")
+    }));
+    Ok(Json(workspace))
+}
+
+/// A turn has code only, so volumes and processes stay.
+async fn reset_to_turn(
+    app: &App,
+    id: &WorkspaceId,
+    number: TurnNumber,
+    reset: &Reset,
+) -> Answer<Workspace> {
+    if let Some(volume) = &reset.volume {
+        return Err(bad_request(format!(
+            "a turn has no volumes, so `{volume}` cannot be reset to {number}"
+        )));
+    }
+    let kept = app.restore_turn(id, number).await?;
+    let mut workspace = app.workspace(app.engine.show(id).await?).await;
+    workspace.notes.extend(kept.map(|kept| {
+        format!("what was there is turn @{kept}: `holm reset {id} --at @{kept}` brings it back")
     }));
     Ok(Json(workspace))
 }

@@ -13,6 +13,7 @@ mod audit;
 mod bounds;
 mod browsers;
 mod caller;
+mod comments;
 mod compose;
 mod create;
 mod cuts;
@@ -52,6 +53,7 @@ mod receive_pack;
 mod reload;
 mod repositories;
 mod resume;
+mod review;
 mod routes;
 mod runs;
 pub mod runtime;
@@ -64,6 +66,7 @@ mod takeover;
 mod tokens;
 mod trees;
 mod trust;
+mod turns;
 mod uploads;
 mod view;
 mod work;
@@ -101,6 +104,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
+use turns::Turns;
 use uploads::Uploads;
 
 /// The context of every route.
@@ -121,6 +125,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     health: LastHealth,
     tokens: Tokens,
+    turns: Turns,
     audit: Audit,
     policy: PolicyFile,
     paths: Paths,
@@ -180,6 +185,8 @@ async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), F
         version = env!("CARGO_PKG_VERSION"),
         "the daemon starts"
     );
+    turns::begin(&app);
+    app.sweep_turns().await?;
     app.routes.begin(unheard, app.events.clone()).await?;
     app.take_up_again().await?;
     app.resume_sessions().await?;
@@ -336,6 +343,7 @@ impl App {
             metrics: Arc::default(),
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
+            turns: Turns::open(&paths.data_dir)?,
             audit: Audit::new(&engine),
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,

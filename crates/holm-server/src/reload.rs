@@ -230,6 +230,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
         services: declared::services(config),
         secrets: declared::secrets(config),
         agents: declared::agents(judged),
+        review_required: config.review_required,
         protected_paths: protected.map(ToString::to_string).collect(),
         ..spec.clone()
     }

@@ -209,13 +209,14 @@ pub fn differences(
     // Values may be passwords of databases, so only names are shown.
     changes.extend(changed_variables(&before.env, &after.env));
     changes.extend(changed_services(&before.services, &after.services));
-    let agents = |spec: &WorkspaceSpec| -> Vec<String> {
-        let agents = spec.agents.iter();
-        agents
-            .map(|agent| format!("{} = {:?}", agent.name, agent.command))
-            .collect()
-    };
     compare("agents", &agents(before), &agents(after), &mut changes);
+    let review = |spec: &WorkspaceSpec| vec![spec.review_required.to_string()];
+    compare(
+        "review.required",
+        &review(before),
+        &review(after),
+        &mut changes,
+    );
     if new.names.iter().any(|name| !old.names.contains(name)) {
         later.push("the names of new services".to_owned());
     }
@@ -231,6 +232,13 @@ pub fn differences(
         applied: false,
         notes: Vec::new(),
     }
+}
+
+fn agents(spec: &WorkspaceSpec) -> Vec<String> {
+    let agents = spec.agents.iter();
+    agents
+        .map(|agent| format!("{} = {:?}", agent.name, agent.command))
+        .collect()
 }
 
 fn ports(spec: &WorkspaceSpec) -> Vec<String> {

@@ -64,6 +64,9 @@ const DEFAULT: &str = "default";
 
 const UNNAMED: &str = "token";
 
+/// The right to approve trees.
+const APPROVE: &str = "approve";
+
 operations! {
     /// The tokens, without their secrets.
     get "/tokens" "token_list" list -> TokenList;
@@ -106,7 +109,9 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     let lasts = new
         .expires_seconds
         .and_then(|seconds| i64::try_from(seconds).ok());
-    let (bearer, record) = fresh(name, workspace, app.engine.clock().look(), lasts);
+    let may_approve = may_approve(&new.may, workspace.is_some())?;
+    let (bearer, mut record) = fresh(name, workspace, app.engine.clock().look(), lasts);
+    record.may_approve = may_approve;
     app.tokens.add(record.clone()).await?;
     Ok(Json(TokenMade {
         made: to_api(&record, false),
@@ -126,6 +131,20 @@ async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<T
     Ok(Json(to_api(&record, is_over)))
 }
 
+/// Parses what a token may do besides. A workspace never approves its own work.
+fn may_approve(may: &[String], is_of_workspace: bool) -> Result<bool, Failure> {
+    if let Some(word) = may.iter().find(|word| *word != APPROVE) {
+        let word = word.escape_debug();
+        return Err(bad_request(format!(
+            "`{word}` is not a right; `{APPROVE}` is one"
+        )));
+    }
+    if !may.is_empty() && is_of_workspace {
+        return Err(bad_request("a token of a workspace cannot approve"));
+    }
+    Ok(!may.is_empty())
+}
+
 fn to_api(record: &TokenRecord, is_over: bool) -> Token {
     Token {
         id: record.id.to_string(),
@@ -134,6 +153,11 @@ fn to_api(record: &TokenRecord, is_over: bool) -> Token {
         created_at: time(record.created_at),
         expires_at: record.expires_at.map(time),
         expired: is_over,
+        may: record
+            .may_approve
+            .then(|| APPROVE.to_owned())
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -153,6 +177,7 @@ fn fresh(
         created_at: look.wall,
         expires_at: seconds.map(ends),
         expired_at: None,
+        may_approve: false,
     };
     (bearer, record)
 }
@@ -173,6 +198,11 @@ impl Tokens {
             unwritten: Mutex::default(),
             cuts: Cuts::default(),
         }))
+    }
+
+    /// Whether a token was made to approve.
+    pub fn may_approve(&self, id: &TokenId) -> bool {
+        self.one(id).is_some_and(|record| record.may_approve)
     }
 
     /// Loads the tokens, creates the default one if necessary, and follows the removal of

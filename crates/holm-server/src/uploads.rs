@@ -121,7 +121,7 @@ impl Uploads {
         Ok(directory)
     }
 
-    fn new_file(&self) -> (String, Received) {
+    pub fn new_file(&self) -> (String, Received) {
         // Of the same form as an id, and as hard to guess.
         let name = WorkspaceId::random().to_string();
         let path = self.directory.join(&name);
@@ -136,7 +136,7 @@ impl Received {
         &self.path
     }
 
-    fn keep(self) {
+    pub fn keep(self) {
         std::mem::forget(self);
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::exec::{ExecInput, ExecOutput};
+use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::progress::ProgressEvent;
@@ -34,6 +35,18 @@ const MOST_DIFF: u64 = 4 << 30;
 #[into_params(parameter_in = Query)]
 pub struct Of {
     tree: Option<String>,
+}
+
+/// The parameters of `diff`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Between {
+    tree: Option<String>,
+    /// A turn (`@2`) instead of the commit that the workspace started from.
+    from: Option<String>,
+    /// A turn (`@3`) instead of the tree of now; with `from` alone, the last turn.
+    to: Option<String>,
 }
 
 operations! {
@@ -85,15 +98,19 @@ async fn changes(
     get,
     path = "/workspaces/{id}/diff",
     operation_id = "workspace_diff",
-    params(WorkspaceKey, Of),
+    params(WorkspaceKey, Between),
     responses((status = 200, content_type = "text/x-patch", body = String))
 )]
 async fn diff(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
-    Parameters(of): Parameters<Of>,
+    Parameters(of): Parameters<Between>,
 ) -> Result<Response, Failure> {
-    let tree = app.tree(&id, of).await?;
+    if of.from.is_some() || of.to.is_some() {
+        let (from, to) = (turn_number(of.from)?, turn_number(of.to)?);
+        return app.diff_of_turns(&id, from, to).await;
+    }
+    let tree = app.tree(&id, Of { tree: of.tree }).await?;
     let mut patch = app.engine.diff(&id, &tree).await?;
     // A git that fails before any output gets an error response.
     let kind = [(header::CONTENT_TYPE, "text/x-patch")];
@@ -120,6 +137,16 @@ async fn diff(
     let first = stream::iter([Ok(first)]);
     let body = HttpBody::from_stream(first.chain(pieces));
     Ok((kind, body).into_response())
+}
+
+/// Parses a turn as a person types it.
+pub fn turn_number(text: Option<String>) -> Result<Option<TurnNumber>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let number = TurnNumber::parse(&text);
+    number.map(Some).ok_or_else(|| {
+        let text = text.escape_debug();
+        bad_request(format!("`{text}` is not a turn; a turn is typed as `@3`"))
+    })
 }
 
 async fn next_piece(patch: &mut ExecStream) -> Result<Option<Bytes>, Fault> {

@@ -10,9 +10,13 @@ use holm_engine::store::{
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+/// A token's right to approve trees.
+const APPROVE: &str = "approve";
+
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, name, workspace_id, digest, created_at, expires_at, expired_at FROM tokens
+        "SELECT id, name, workspace_id, digest, created_at, expires_at, expired_at, may
+         FROM tokens
          ORDER BY created_at, id",
     )?;
     let found = statement.query_map([], |row| {
@@ -24,6 +28,7 @@ pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Troubl
             created_at: rows::parsed(row, 4, rows::timestamp)?,
             expires_at: rows::parsed_if_any(row, 5, rows::timestamp)?,
             expired_at: rows::parsed_if_any(row, 6, rows::timestamp)?,
+            may_approve: rows::parsed(row, 7, may_approve)?,
         })
     })?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
@@ -31,8 +36,8 @@ pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Troubl
 
 pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> Result<(), Trouble> {
     let insert = "INSERT INTO tokens
-        (id, name, workspace_id, digest, created_at, expires_at, expired_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        (id, name, workspace_id, digest, created_at, expires_at, expired_at, may)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     transaction.prepare_cached(insert)?.execute(params![
         token.id.as_str(),
         token.name,
@@ -41,8 +46,17 @@ pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> R
         rows::text(token.created_at),
         token.expires_at.map(rows::text),
         token.expired_at.map(rows::text),
+        if token.may_approve { APPROVE } else { "" },
     ])?;
     Ok(())
+}
+
+fn may_approve(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "" => Ok(false),
+        APPROVE => Ok(true),
+        _ => Err("unknown"),
+    }
 }
 
 /// The first expiry time is kept.

@@ -12,6 +12,7 @@ mod journal;
 mod keys;
 mod ports;
 mod projects;
+mod review;
 mod rows;
 mod runs;
 mod schema;

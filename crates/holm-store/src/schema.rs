@@ -4,7 +4,7 @@ use crate::error::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 10;
+pub(crate) const VERSION: i64 = 11;
 
 /// The migration from each version to the next, starting with 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     PROJECT_RULES,
     CLOCK,
     LOOKUPS,
+    REVIEW,
 ];
 
 /// Writes the current version again: no change, but a real write, to test the disk.
@@ -207,4 +208,54 @@ ALTER TABLE tokens ADD COLUMN expired_at TEXT;
 const LOOKUPS: &str = "
 CREATE INDEX labels ON workspaces (label) WHERE removed_at IS NULL;
 CREATE INDEX latest_workspaces ON workspaces (project_id, created_at) WHERE acknowledged = 1;
+";
+
+/// Version 11: turns, the last look at a workspace, viewed files, comments, approvals of trees, and what a token may do
+/// besides.
+const REVIEW: &str = "
+CREATE TABLE turns (
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    number       INTEGER NOT NULL,
+    at           TEXT    NOT NULL,
+    cause        TEXT    NOT NULL,
+    tree         TEXT    NOT NULL,
+    details      TEXT    NOT NULL,
+    PRIMARY KEY (workspace_id, number)
+) STRICT;
+
+CREATE TABLE looks (
+    workspace_id TEXT    NOT NULL PRIMARY KEY REFERENCES workspaces (id) ON DELETE CASCADE,
+    turn         INTEGER NOT NULL,
+    tree         TEXT    NOT NULL,
+    at           TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE viewed (
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    path         TEXT NOT NULL,
+    blob         TEXT NOT NULL,
+    PRIMARY KEY (workspace_id, path)
+) STRICT;
+
+CREATE TABLE tree_approvals (
+    place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    tree         TEXT    NOT NULL,
+    turn         INTEGER NOT NULL,
+    at           TEXT    NOT NULL,
+    actor        TEXT    NOT NULL,
+    evidence     TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE comments (
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    number       INTEGER NOT NULL,
+    turn         INTEGER NOT NULL,
+    details      TEXT    NOT NULL,
+    PRIMARY KEY (workspace_id, number)
+) STRICT;
+
+CREATE INDEX approvals_of_workspace ON tree_approvals (workspace_id, place);
+
+ALTER TABLE tokens ADD COLUMN may TEXT NOT NULL DEFAULT '';
 ";

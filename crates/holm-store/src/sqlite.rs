@@ -2,11 +2,14 @@
 //! transactions are durable; the SQL is in the sibling modules.
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
-use crate::{access, clock, events, journal, keys, ports, projects, runs, schema, workspaces};
+use crate::{
+    access, clock, events, journal, keys, ports, projects, review, runs, schema, workspaces,
+};
 use holm_core::clock::Seen;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
+use holm_engine::review::{CommentRecord, Look, ReviewStore, TreeApproval, TurnRecord};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     Approval, AuditEntry, AuditFilter, AuditNote, AuditRecord, Canonical, Claim, EntryId, Event,
@@ -14,6 +17,7 @@ use holm_engine::store::{
     StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,20 +40,16 @@ impl SqliteStore {
 /// Implements [`Store`] by a table. Each row says whether the method reads, whether its transaction
 /// is `durable` when it returns or `light`, and which function does it.
 macro_rules! store {
-    ($($kind:ident $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $function:path;)*) => {
-        impl Store for SqliteStore {
+    (
+        $trait:ident { $($more:item)* }
+        $($kind:ident $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $function:path;)*
+    ) => {
+        impl $trait for SqliteStore {
             $(fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
                 store!(@$kind self.database, |sql| $function(sql, $($argument),*))
             })*
 
-            fn check(&self) -> Result<(), StoreError> {
-                self.database.read(events::last)?;
-                self.database.write(Light, schema::write_version)
-            }
-
-            fn checkpoint(&self) -> Result<(), StoreError> {
-                self.database.checkpoint()
-            }
+            $($more)*
         }
     };
     (@read $database:expr, $act:expr) => { $database.read($act) };
@@ -58,6 +58,33 @@ macro_rules! store {
 }
 
 store! {
+    ReviewStore {}
+    durable add_turn(turn: &TurnRecord) -> () = review::add_turn;
+    read turns(id: &WorkspaceId) -> Vec<TurnRecord> = review::turns;
+    read last_turn(id: &WorkspaceId) -> Option<TurnRecord> = review::last_turn;
+    light save_turn(turn: &TurnRecord) -> () = review::save_turn;
+    light forget_surplus_turns(id: &WorkspaceId, kept: u64) -> Vec<u64> = review::forget_surplus;
+    durable save_comment(comment: &CommentRecord) -> () = review::save_comment;
+    read comments(id: &WorkspaceId) -> Vec<CommentRecord> = review::comments;
+    read look(id: &WorkspaceId) -> Option<Look> = review::look;
+    durable set_look(id: &WorkspaceId, look: &Look, viewed: &[(String, String)]) -> ()
+        = review::set_look;
+    read viewed(id: &WorkspaceId) -> BTreeMap<String, String> = review::viewed;
+    durable approve_tree(id: &WorkspaceId, approval: &TreeApproval) -> () = review::approve;
+    read tree_approval(id: &WorkspaceId) -> Option<TreeApproval> = review::approval;
+}
+
+store! {
+    Store {
+        fn check(&self) -> Result<(), StoreError> {
+            self.database.read(events::last)?;
+            self.database.write(Light, schema::write_version)
+        }
+
+        fn checkpoint(&self) -> Result<(), StoreError> {
+            self.database.checkpoint()
+        }
+    }
     read projects() -> Vec<(ProjectRecord, u64)> = projects::all;
     read project(id: &ProjectId) -> Option<ProjectRecord> = projects::one;
     durable save_project(project: &ProjectRecord) -> () = projects::save;

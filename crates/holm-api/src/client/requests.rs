@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::browser::Browser;
+use crate::comment::{Act, Comment, CommentList, NewComment, Round, Send};
 use crate::daemon::{Doctor, Status, Stop};
 use crate::disk::Disk;
 use crate::egress::EgressList;
@@ -12,6 +13,9 @@ use crate::project::{
     TrustApprove, TrustCheck, TrustReport,
 };
 use crate::reload::{Reload, Reloaded};
+use crate::review::{
+    Approval, Approve, Approved, Looked, Marked, Review, TurnList, TurnState, TurnWish,
+};
 use crate::run::Run;
 use crate::secret::{
     DeclaredList, Export, Exported, Give, HandedOver, Import, Imported, KeyState, RemoveSecret,
@@ -148,6 +152,29 @@ requests! {
     /// The output after a cursor as text; after 0: all that is stored.
     session_output: GET "/workspaces/{id}/sessions/{session}/read?since={since}"
         (id: &WorkspaceId, session: &SessionId, since: u64) -> ReadText;
+    turns: GET "/workspaces/{id}/turns" (id: &WorkspaceId) -> TurnList;
+    /// Records a turn by hand.
+    mark_turn: POST "/workspaces/{id}/turns" (id: &WorkspaceId) -> Marked;
+    /// A turn as the uncommitted state of a new workspace.
+    turn_state: POST "/workspaces/{id}/turns/state"
+        (id: &WorkspaceId) sends TurnWish -> TurnState;
+    /// Risks, evidence and files since `look`, `base` or a turn (`@2`).
+    review: GET "/workspaces/{id}/review?since={since}" (id: &WorkspaceId, since: &str) -> Review;
+    /// Records a look.
+    looked: POST "/workspaces/{id}/review" (id: &WorkspaceId) sends Looked -> Review;
+    comments: GET "/workspaces/{id}/comments?open={is_open}"
+        (id: &WorkspaceId, is_open: bool) -> CommentList;
+    /// Comments on lines of the last turn.
+    comment: POST "/workspaces/{id}/comments" (id: &WorkspaceId) sends NewComment -> Comment;
+    /// Sends what was not sent yet as one round.
+    send_comments: POST "/workspaces/{id}/comments/send" (id: &WorkspaceId) sends Send -> Round;
+    /// Answers, resolves or reopens.
+    act_on_comments: POST "/workspaces/{id}/comments/act"
+        (id: &WorkspaceId) sends Act -> CommentList;
+    /// The newest approval, and whether one is demanded.
+    approval: GET "/workspaces/{id}/approve" (id: &WorkspaceId) -> Approval;
+    /// Approves the tree of now.
+    approve: POST "/workspaces/{id}/approve" (id: &WorkspaceId) sends Approve -> Approved;
     /// Changed files between the start and a captured tree.
     changes: GET "/workspaces/{id}/changes?tree={tree}"
         (id: &WorkspaceId, tree: &str) -> ChangeList;

@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::create::CreateStream;
-use super::query::query_string;
+use super::query::{escaped, query_string};
 use super::transport::{Body, good, not_json};
 use crate::audit::{AuditList, AuditQuery};
 use crate::secret::Audit;
@@ -58,6 +58,22 @@ impl Client {
         take: impl FnMut(&[u8]) -> bool,
     ) -> Result<(), Fault> {
         let route = format!("/workspaces/{id}/diff?tree={tree}");
+        self.transport.pieces(&route, take).await
+    }
+
+    /// The difference between two turns (`@2`), streamed to `take` until it returns `false`. Without `from` it
+    /// begins at the starting commit, without `to` it ends at the last turn.
+    pub async fn diff_turns(
+        &self,
+        id: &WorkspaceId,
+        from: Option<&str>,
+        to: Option<&str>,
+        take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), Fault> {
+        let named = [("from", from), ("to", to)].into_iter();
+        let named = named.filter_map(|(name, turn)| Some(format!("{name}={}", escaped(turn?))));
+        let query = named.collect::<Vec<_>>().join("&");
+        let route = format!("/workspaces/{id}/diff?{query}");
         self.transport.pieces(&route, take).await
     }
 

@@ -6,6 +6,7 @@ use crate::notice::Notice;
 use crate::run::RunRecord;
 use holm_core::Fault;
 use holm_core::run::{How, RunEnd, RunSeen, RunState};
+use holm_core::turn::TurnCause;
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +126,11 @@ impl Engine {
         self.take_back_files(&record).await;
         let has_begun = record.details.started_ms.is_some();
         self.note_changes(&mut record).await;
+        if has_begun {
+            self.inner
+                .record_turn(&record.workspace, TurnCause::Run)
+                .await;
+        }
         let details = &mut record.details;
         details.ended_ms = Some(end.at_ms);
         details.exit_code = has_begun.then_some(end.code);

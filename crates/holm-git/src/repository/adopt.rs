@@ -10,7 +10,8 @@ use super::Repository;
 use super::applied;
 use super::dirty::Scratch;
 use super::fetch::{
-    FETCH_CONFIG, FETCH_FLAGS, NOWHERE, arrivals, differing, empty_tree, os_path, shown,
+    FETCH_CONFIG, FETCH_FLAGS, NOWHERE, arrivals, differing, empty_tree, os_path,
+    refuse_other_tree, shown,
 };
 use super::journal::{Journal, Plan, Planned};
 use super::moves::{Identity, Move};
@@ -34,6 +35,8 @@ pub struct Work {
     pub dirty_start: Option<String>,
     /// A commit of the workspace's current tree.
     pub state: String,
+    /// The only tree that may be taken over, if an approval is demanded.
+    pub approved: Option<String>,
 }
 
 /// A merged change that is not in the checkout yet.
@@ -97,6 +100,10 @@ impl Repository {
             ours.ok_or_else(|| GitError::unexpected("write-tree", b"unmerged after `git add`"))?;
         let quarantine = Quarantine::make(self, out_dir, scratch.objects())?;
         quarantine.fetch(work, cancel)?;
+        if let Some(approved) = &work.approved {
+            let git = |name: &str| quarantine.git(name);
+            refuse_other_tree(&git, &work.state, approved)?;
+        }
         let empty = empty_tree(&self.object_format);
         let start = work.start.as_deref().unwrap_or(empty);
         let mut merged = quarantine.merge(start, &ours, &work.state, cancel)?;

@@ -106,6 +106,35 @@ impl Repository {
         }
     }
 
+    /// As [`fetch`](Self::fetch), if the commit has exactly the approved tree. Another one is refused, and no
+    /// ref is changed.
+    pub fn fetch_approved(
+        &self,
+        upload_pack: &str,
+        commit: &str,
+        id: &WorkspaceId,
+        approved: &str,
+    ) -> Result<(), GitError> {
+        self.check_object(commit)?;
+        let unapproved = format!("refs/holm/unapproved/{id}");
+        let mut git = self.git("fetch")?;
+        for setting in FETCH_CONFIG {
+            git = git.config(setting);
+        }
+        git.args(FETCH_FLAGS)
+            .more([format!("--upload-pack={upload_pack}")])
+            .more([NOWHERE.to_owned(), format!("+{commit}:{unapproved}")])
+            .output()?;
+        let checked = refuse_other_tree(&|name| self.git(name), commit, approved);
+        let kept = checked.and_then(|()| {
+            let update = self.git("update-ref")?;
+            let update = update.args([format!("refs/holm/{id}"), commit.to_owned()]);
+            update.output().map(drop)
+        });
+        self.git("update-ref")?.args(["-d", &unapproved]).output()?;
+        kept
+    }
+
     /// Points `holm/<label>` to `commit` if the branch is absent or was last written for this id;
     /// otherwise uses `holm/<label>-<first 4 of id>`.
     pub fn point_branch(
@@ -284,11 +313,32 @@ impl Repository {
 }
 
 /// The id of the empty tree, which git knows without storing it.
-pub(super) fn empty_tree(object_format: &str) -> &'static str {
+pub(crate) fn empty_tree(object_format: &str) -> &'static str {
     match object_format {
         "sha256" => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
         _ => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     }
+}
+
+/// Fails unless a commit has exactly this tree. The objects were fetched and checked, so nothing that happens
+/// in the workspace afterwards changes the answer.
+pub(super) fn refuse_other_tree(
+    git: &dyn Fn(&str) -> Result<Git, GitError>,
+    commit: &str,
+    approved: &str,
+) -> Result<(), GitError> {
+    let tree = git("rev-parse")?
+        .args(["--verify", "--quiet", "--end-of-options"])
+        .more([format!("{commit}^{{tree}}")])
+        .output()?;
+    let tree = String::from_utf8_lossy(&tree).trim().to_owned();
+    if tree == approved {
+        return Ok(());
+    }
+    Err(GitError::NotApproved {
+        tree,
+        approved: approved.to_owned(),
+    })
 }
 
 /// Every entry that is added or changed between two trees, with symlink targets.

@@ -4,6 +4,7 @@ mod base;
 mod bring;
 mod ca_certificates;
 mod cache;
+mod changed;
 mod commands;
 mod connect;
 mod environment;
@@ -24,6 +25,7 @@ mod siblings;
 mod snapshot;
 mod spare;
 mod storage;
+mod traces;
 mod upper;
 mod volume;
 
@@ -40,7 +42,7 @@ use holm_core::numbers::Usage;
 use holm_core::plan::Action;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Driver, Journaled, Observation, Upper};
+use holm_engine::driver::{Blob, Driver, Journaled, LayerChanges, Observation, Traces, Upper};
 use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
@@ -219,6 +221,36 @@ impl Driver for LinuxDriver {
         looked.await.ok().flatten()
     }
 
+    async fn layer_changes(&self, spec: &WorkspaceSpec) -> Result<Option<LayerChanges>, Fault> {
+        let (id, project) = (workspace_id(spec)?, project_id(spec)?);
+        let upper = self.layout.workspace(&id).upper();
+        let base = base::tree(&self.layout, &project, spec);
+        let excluded = spec.code.excluded.clone();
+        try_blocking(move || {
+            let listed = changed::list(&upper, &base, &excluded);
+            listed.map_err(|error| not_read(&id, error))
+        })
+        .await
+    }
+
+    async fn blobs(&self, spec: &WorkspaceSpec, paths: Vec<Vec<u8>>) -> Result<Vec<Blob>, Fault> {
+        let id = workspace_id(spec)?;
+        let upper = self.layout.workspace(&id).upper();
+        let format = spec.code.object_format.clone();
+        try_blocking(move || {
+            let read = changed::blobs(&upper, &format, &paths);
+            read.map_err(|error| not_read(&id, error))
+        })
+        .await
+    }
+
+    async fn traces(&self, spec: &WorkspaceSpec, since: Duration) -> Result<Traces, Fault> {
+        let dirs = self.layout.workspace(&workspace_id(spec)?);
+        let places = volume::places(&self.layout, spec, &dirs);
+        let spec = spec.clone();
+        try_blocking(move || Ok(traces::look(&dirs, &spec, &places, since))).await
+    }
+
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let id = workspace_id(spec)?;
         self.builds.ended(&spec.id).await;
@@ -238,6 +270,13 @@ impl Driver for LinuxDriver {
         })
         .await
     }
+}
+
+fn not_read(id: &WorkspaceId, error: io::Error) -> Fault {
+    disk_fault(
+        error,
+        format!("cannot read the changed files of workspace {id}"),
+    )
 }
 
 /// One rename; it is fine if it was done before.

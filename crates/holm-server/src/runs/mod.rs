@@ -67,8 +67,16 @@ async fn create(
     key: IdempotencyKey,
     Body(create): Body<CreateRun>,
 ) -> Result<Response, Failure> {
-    let new = app.new_run(&id, create, key, &caller).await?;
+    let mut new = app.new_run(&id, create, key, &caller).await?;
+    // A command does not read its message, and a program inside does not take what is for an agent.
+    let mut rounds = Vec::new();
+    if new.agent.is_some() && !caller.is_guest() {
+        (new.message, rounds) = app.with_rounds(&id, new.message).await?;
+    }
     let (record, begun) = app.engine.create_run(&id, new).await?;
+    if begun == Begun::Now {
+        app.note_delivered(rounds, record.id.as_str()).await?;
+    }
     let status = match begun {
         Begun::Now => StatusCode::CREATED,
         Begun::Before => StatusCode::OK,

@@ -3,10 +3,13 @@
 
 use super::super::{App, stopped};
 use holm_core::session::protocol::{Happened, SessionNotice};
+use holm_core::turn::TurnCause;
 use holm_core::{Fault, WorkspaceId};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The watched workspaces.
 #[derive(Default)]
@@ -114,6 +117,52 @@ impl App {
     }
 }
 
+/// When each session of a workspace last wrote before a turn was recorded.
+#[derive(Default)]
+struct Quiet(HashMap<String, String>);
+
+/// A session that wrote nothing for this long after it had is quiet.
+const QUIET_AFTER: Duration = Duration::from_secs(30);
+
+/// Tests use a shorter time (`HOLM_TEST_SESSION_QUIET_MS=300`).
+fn quiet_after() -> Duration {
+    if !cfg!(debug_assertions) {
+        return QUIET_AFTER;
+    }
+    let asked = std::env::var("HOLM_TEST_SESSION_QUIET_MS").ok();
+    let asked = asked.and_then(|milliseconds| milliseconds.parse().ok());
+    asked.map_or(QUIET_AFTER, Duration::from_millis)
+}
+
+// === impl Quiet ===
+
+impl Quiet {
+    /// Records a turn if a session has become quiet.
+    async fn look(&mut self, app: &App, id: &WorkspaceId) {
+        // A keeper that does not answer is asked again.
+        let Ok(sessions) = app.engine.sessions(id).await else {
+            return;
+        };
+        let now = Timestamp::now();
+        let mut is_due = false;
+        for session in sessions {
+            let Some(wrote_at) = session.last_output_at else {
+                continue;
+            };
+            let since: Option<Timestamp> = wrote_at.parse().ok();
+            let is_quiet = since
+                .is_some_and(|since| now.duration_since(since).unsigned_abs() >= quiet_after());
+            if is_quiet && self.0.get(&session.id) != Some(&wrote_at) {
+                self.0.insert(session.id, wrote_at);
+                is_due = true;
+            }
+        }
+        if is_due {
+            app.record_by_itself(id, TurnCause::Session).await;
+        }
+    }
+}
+
 /// Watches the sessions of a workspace, unless it is watched already.
 pub fn begin(app: &Arc<App>, id: &WorkspaceId) {
     if !app.watchers.takes(id) {
@@ -141,7 +190,16 @@ async fn follow(app: &App, id: &WorkspaceId) {
     let Ok(mut watch) = app.engine.watch_sessions(id).await else {
         return;
     };
-    while let Some(notice) = watch.notices.recv().await {
+    let mut quiet = Quiet::default();
+    loop {
+        let notice = tokio::select! {
+            notice = watch.notices.recv() => notice,
+            () = tokio::time::sleep(quiet_after() / 3) => {
+                quiet.look(app, id).await;
+                continue;
+            }
+        };
+        let Some(notice) = notice else { return };
         let number = notice.number;
         // A client that has seen the event sees in a list what it says.
         app.engine.mark(id);

@@ -63,6 +63,7 @@ fn tokens_come_and_go(store: &impl Store) {
         created_at: at(second),
         expires_at: workspace.as_ref().map(|_| at(second + 1)),
         expired_at: None,
+        may_approve: true,
         workspace,
     };
     let [later, earlier] = [token(2, None), token(1, Some(WorkspaceId::random()))];

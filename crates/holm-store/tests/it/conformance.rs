@@ -10,7 +10,7 @@ use holm_engine::store::{
     Canonical, Claim, EVENTS_KEPT, Event, Keyed, Outcome, ProjectRecord, ProjectRemoval,
     ProjectRules, RequestKey, Store, StoreError, WorkspaceRecord,
 };
-use jiff::{Timestamp, ToSpan};
+use jiff::ToSpan;
 use std::sync::{Arc, Barrier};
 
 /// Runs the whole suite; `fresh` makes an empty store.
@@ -31,12 +31,11 @@ pub fn check<S: Store>(fresh: impl Fn() -> S) {
     crate::runs::check(&fresh());
     keys_stand_for_one_request_until_they_are_forgotten(&fresh());
     what_is_not_there_is_said(&fresh());
+    crate::review::check(&fresh());
     crate::access::check(fresh);
 }
 
-pub fn at(millisecond: i64) -> Timestamp {
-    Timestamp::from_millisecond(1_800_000_000_000 + millisecond).unwrap()
-}
+pub use crate::review::at;
 
 pub fn project(name: &str) -> ProjectRecord {
     ProjectRecord {
@@ -107,6 +106,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),
+        review_required: false,
         declared: None,
     };
     WorkspaceRecord {

@@ -7,6 +7,7 @@
 
 mod access;
 mod conformance;
+mod review;
 mod runs;
 mod schema_1;
 mod sqlite;

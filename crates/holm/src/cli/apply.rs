@@ -45,6 +45,9 @@ pub struct ApplyArgs {
     /// Take over files that tools execute by themselves without asking
     #[arg(long)]
     yes: bool,
+    /// Take exactly the tree that a person approved (`holm approve`), or refuse
+    #[arg(long)]
+    approved: bool,
     /// Take the last apply of this workspace back out of your checkout
     #[arg(long, conflicts_with = "yes")]
     undo: bool,
@@ -142,8 +145,7 @@ async fn apply(
     consent: Consent,
 ) -> Result<(Applied, Extent, String), Fault> {
     let cancel = Cancel::default();
-    let (workspace, checkout, captured, work) =
-        or_interrupted(prepare(context, &arguments.workspace)).await?;
+    let (workspace, checkout, captured, work) = or_interrupted(prepare(context, arguments)).await?;
     let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
     let stage = try_blocking(move || {
         let staged = repository.stage(&work, &flag)?;
@@ -185,13 +187,14 @@ async fn apply(
 /// Prepares the change. Changes nothing in the checkout.
 async fn prepare(
     context: &Context,
-    typed: &str,
+    arguments: &ApplyArgs,
 ) -> Result<(Workspace, Checkout, Captured, Work), Fault> {
-    let subject = Subject::find(typed).await?;
+    let subject = Subject::find(&arguments.workspace).await?;
     let workspace = subject.client.workspace(&subject.id).await?;
     let checkout = subject.checkout_here(&workspace).await?;
     settings::settle(context, &subject.client, &checkout).await?;
     recover(context, &checkout).await?;
+    let approved = subject.approved(arguments.approved).await?;
     let (captured, state) = subject.state(context).await?;
     remark_left_out(context, &captured);
     remark_aside(context, &workspace.label, &captured);
@@ -201,6 +204,7 @@ async fn prepare(
         start: captured.start.clone(),
         dirty_start: captured.dirty_start.clone(),
         state,
+        approved,
     };
     Ok((workspace, checkout, captured, work))
 }

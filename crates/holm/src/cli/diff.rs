@@ -19,12 +19,18 @@ use std::process::{Child, Command, ExitCode, Stdio};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm diff fix-login\n  holm diff fix-login --stat\n  \
-    holm diff fix-login > fix.patch"
+    holm diff fix-login > fix.patch\n  holm diff fix-login --from @2 --to @3"
 )]
 pub struct DiffArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
+    /// Begin at this turn (@2) instead of the commit that the workspace started from
+    #[arg(long, value_name = "@N")]
+    from: Option<String>,
+    /// End at this turn (@3); with --from alone: at the last one
+    #[arg(long, value_name = "@N")]
+    to: Option<String>,
     /// Only count: the changed lines of each file
     #[arg(long)]
     stat: bool,
@@ -34,32 +40,62 @@ pub struct DiffArgs {
 }
 
 pub fn run(context: &Context, arguments: DiffArgs) -> Outcome {
+    let of = Of::Typed(&arguments);
+    show(context, &arguments.workspace, of)
+}
+
+/// The difference between two turns, on the terminal. `None`: the starting commit, and the last turn.
+pub fn show_turns(context: &Context, typed: &str, from: Option<u64>, to: Option<u64>) -> Outcome {
+    show(context, typed, Of::Turns { from, to })
+}
+
+/// What is compared.
+enum Of<'a> {
+    Typed(&'a DiffArgs),
+    Turns { from: Option<u64>, to: Option<u64> },
+}
+
+fn show(context: &Context, typed: &str, of: Of<'_>) -> Outcome {
+    let (is_stat, has_pager) = match &of {
+        Of::Typed(arguments) => (arguments.stat, !arguments.no_pager),
+        Of::Turns { .. } => (false, true),
+    };
     let is_json = context.output.is_json();
     let is_terminal = std::io::stdout().is_terminal();
     let mut sink = if is_json {
         Sink::Whole(Vec::new())
-    } else if arguments.stat {
+    } else if is_stat {
         Sink::Counted(Vec::new())
     } else if is_terminal {
-        let pager = if arguments.no_pager {
-            None
-        } else {
-            Pager::start()
-        };
+        let pager = if has_pager { Pager::start() } else { None };
         Sink::Terminal(Vec::new(), pager)
     } else {
         Sink::Exact
     };
     let mut written = Ok(());
     connect::block_on(async {
-        let subject = Subject::find(&arguments.workspace).await?;
-        let (captured, tree) = subject.tree(context).await?;
-        remark_left_out(context, &captured);
+        let subject = Subject::find(typed).await?;
         let take = |piece: &[u8]| {
             written = sink.take(piece);
             written.is_ok()
         };
-        subject.client.diff(&subject.id, &tree, take).await
+        let turns = match of {
+            Of::Typed(arguments) => (arguments.from.clone(), arguments.to.clone()),
+            Of::Turns { from, to } => {
+                let name = |turn: Option<u64>| turn.map(|turn| format!("@{turn}"));
+                (name(from), name(to))
+            }
+        };
+        if let (None, None) = turns {
+            let (captured, tree) = subject.tree(context).await?;
+            remark_left_out(context, &captured);
+            return subject.client.diff(&subject.id, &tree, take).await;
+        }
+        let (from, to) = turns;
+        let client = &subject.client;
+        client
+            .diff_turns(&subject.id, from.as_deref(), to.as_deref(), take)
+            .await
     })?;
     match written.and_then(|()| sink.finish(context)) {
         Ok(()) => Ok(ExitCode::SUCCESS),

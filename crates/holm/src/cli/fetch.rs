@@ -33,6 +33,9 @@ pub struct FetchArgs {
     /// Commit everything inside first, untracked files included, with this message
     #[arg(long, value_name = "MSG")]
     commit: Option<String>,
+    /// Take exactly the tree that a person approved (`holm approve`), or refuse
+    #[arg(long)]
+    approved: bool,
 }
 
 /// The JSON output.
@@ -55,6 +58,12 @@ pub struct Fetched {
     pub aside: Vec<String>,
 }
 
+/// The state of a workspace, and the only tree that may be taken over.
+pub struct Taken<'a> {
+    pub captured: &'a Captured,
+    pub approved: Option<String>,
+}
+
 pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
     if arguments.commit.as_deref().is_some_and(is_blank) {
         return Err(Fault::new(
@@ -68,8 +77,13 @@ pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
         let workspace = subject.client.workspace(&subject.id).await?;
         let checkout = subject.repository(&workspace).await?;
         settings::settle_partial(context, &subject.client, &checkout).await?;
+        let approved = subject.approved(arguments.approved).await?;
         let captured = subject.head(context, arguments.commit).await?;
-        fetch(context, &subject, &workspace, &checkout, &captured).await
+        let taken = Taken {
+            captured: &captured,
+            approved,
+        };
+        fetch(context, &subject, &workspace, &checkout, taken).await
     })?;
     context.output.done(&fetched, || text(&fetched));
     Ok(ExitCode::SUCCESS)
@@ -81,8 +95,9 @@ pub async fn fetch(
     subject: &Subject,
     workspace: &Workspace,
     checkout: &Checkout,
-    captured: &Captured,
+    taken: Taken<'_>,
 ) -> Result<Fetched, Fault> {
+    let Taken { captured, approved } = taken;
     let Some(commit) = captured.head.clone() else {
         let label = &workspace.label;
         return Err(Fault::new(
@@ -96,7 +111,10 @@ pub async fn fetch(
     let (upload_pack, id) = (subject.upload_pack()?, subject.id.clone());
     let object = commit.clone();
     let branch = checkout.git(move |repository| {
-        repository.fetch(&upload_pack, &object, &id, &Cancel::default())?;
+        match approved {
+            None => repository.fetch(&upload_pack, &object, &id, &Cancel::default())?,
+            Some(tree) => repository.fetch_approved(&upload_pack, &object, &id, &tree)?,
+        }
         repository.point_branch(&label, &id, &object)
     });
     let branch = branch.await?;

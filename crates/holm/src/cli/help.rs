@@ -9,7 +9,7 @@ struct Task {
     more: &'static [&'static str],
 }
 
-const TASKS: [Task; 6] = [
+const TASKS: [Task; 7] = [
     Task {
         name: "Start",
         first: &[
@@ -47,6 +47,21 @@ const TASKS: [Task; 6] = [
         more: &[
             "ls", "show", "changes", "ports", "egress", "top", "runs", "events", "df", "audit",
         ],
+    },
+    Task {
+        name: "Review",
+        first: &[
+            (
+                "review",
+                "Risks, evidence and changes since you last looked",
+            ),
+            (
+                "comment",
+                "Remark on a line; comments send gives them to the agent",
+            ),
+            ("approve", "Say yes to one exact tree"),
+        ],
+        more: &["turns", "comments"],
     },
     Task {
         name: "Take",

@@ -1,7 +1,7 @@
 //! `holm merge`: fetch, then `git merge` into the checkout.
 
 use super::completions::labels;
-use super::fetch::{Fetched, fetch, text};
+use super::fetch::{Fetched, Taken, fetch, text};
 use super::output::{GOOD, printable};
 use super::work::{Consent, Flagged, Subject, flagged, recover, settle};
 use super::{Context, Outcome, connect, settings};
@@ -26,6 +26,9 @@ pub struct MergeArgs {
     /// Take over files that tools execute by themselves without asking
     #[arg(long)]
     yes: bool,
+    /// Take exactly the tree that a person approved (`holm approve`), or refuse
+    #[arg(long)]
+    approved: bool,
 }
 
 /// The JSON output.
@@ -57,8 +60,13 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
         if !edited.is_empty() {
             return Err(dirty(&edited));
         }
+        let approved = subject.approved(arguments.approved).await?;
         let captured = subject.head(context, None).await?;
-        let fetched = fetch(context, &subject, &workspace, &checkout, &captured).await?;
+        let taken = Taken {
+            captured: &captured,
+            approved,
+        };
+        let fetched = fetch(context, &subject, &workspace, &checkout, taken).await?;
         let commit = fetched.commit.clone();
         let arrivals = checkout
             .git(move |repository| repository.arrivals_of_merge(&commit))

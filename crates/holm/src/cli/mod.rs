@@ -4,6 +4,7 @@
 //! failure is a [`Fault`] whose kind decides the exit code here, in one place.
 
 mod apply;
+mod approve;
 mod assign;
 mod attach;
 mod audit;
@@ -12,6 +13,8 @@ mod carry_out;
 mod changes;
 mod checkout;
 mod clone;
+mod comment;
+mod comments;
 mod completions;
 mod consent;
 mod daemon;
@@ -58,6 +61,7 @@ mod rename;
 mod reset;
 mod restart;
 mod restore;
+mod review;
 mod rm;
 mod run;
 mod runs;
@@ -80,6 +84,7 @@ mod terminal;
 mod token;
 mod top;
 mod trust;
+mod turns;
 mod up;
 mod upload_pack;
 mod user_checkout;
@@ -195,6 +200,11 @@ verbs! {
     Logs(logs::LogsArgs),
     Diff(diff::DiffArgs),
     Changes(changes::ChangesArgs),
+    Turns(turns::TurnsArgs),
+    Review(review::ReviewArgs),
+    Approve(approve::ApproveArgs),
+    Comment(comment::CommentArgs),
+    Comments(comments::CommentsArgs),
     Fetch(fetch::FetchArgs),
     Apply(apply::ApplyArgs),
     Merge(merge::MergeArgs),
@@ -334,6 +344,9 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
             | Verb::Logs(_)
             | Verb::Changes(_)
             | Verb::Diff(_)
+            | Verb::Turns(_)
+            | Verb::Review(_)
+            | Verb::Comments(_)
             | Verb::Egress(_)
             | Verb::Snapshot(_)
     );

@@ -11,9 +11,12 @@ use holm_api::workspace::Reset;
 /// Restores code and volumes to their initial state; keeps home. With unsaved work it is refused;
 /// --force takes a snapshot of it first. With --volume only that volume is recreated: services that use it are
 /// restarted, everything else runs on. Returns when services are ready.
+///
+/// With --at @3 only the files of the tree change, to those of that turn; the state before becomes a turn
+/// first, and processes, commits and volumes stay.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \
-    holm reset fix-login --at before-upgrade")]
+    holm reset fix-login --at before-upgrade\n  holm reset fix-login --at @2")]
 pub struct ResetArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
@@ -21,8 +24,8 @@ pub struct ResetArgs {
     /// Reset only this volume
     #[arg(long, value_name = "V")]
     volume: Option<String>,
-    /// Reset to this snapshot instead of the initial state
-    #[arg(long, value_name = "NAME")]
+    /// Reset to this snapshot, or give the code the content of a turn (@3)
+    #[arg(long, value_name = "NAME|@N")]
     at: Option<String>,
     /// Reset even with unsaved work, which a snapshot preserves
     #[arg(long)]

@@ -31,11 +31,12 @@ enum Action {
 
 /// Make a token; it is printed now and never again
 ///
-/// With --json: {id,name,workspace,created_at,expires_at,expired,token}.
+/// With --json: {id,name,workspace,created_at,expires_at,expired,may,token}.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm token new --name laptop --expires 30d\n  \
-    holm token new --workspace fix-login")]
+    holm token new --workspace fix-login\n  \
+    holm token new --name reviewer --may approve")]
 struct NewArgs {
     /// Its name
     #[arg(long)]
@@ -46,11 +47,14 @@ struct NewArgs {
     /// Give it the rights of a program inside this workspace, and no others
     #[arg(long, value_name = "WS")]
     workspace: Option<String>,
+    /// Let it approve trees, as `holm approve` does
+    #[arg(long, value_name = "RIGHT", value_parser = ["approve"], conflicts_with = "workspace")]
+    may: Vec<String>,
 }
 
 /// List the tokens, without their secrets
 ///
-/// With --json: {"tokens":[{id,name,workspace,created_at,expires_at,expired}]}.
+/// With --json: {"tokens":[{id,name,workspace,created_at,expires_at,expired,may}]}.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm token ls")]
 struct LsArgs {}
@@ -83,6 +87,7 @@ fn new(context: &Context, arguments: NewArgs) -> Outcome {
             // Less than a second counts as zero.
             expires_seconds: arguments.expires.map(|time| time.as_secs().max(1)),
             workspace,
+            may: arguments.may,
         };
         client.make_token(&new).await
     })?;

@@ -90,6 +90,32 @@ impl Subject {
         ))
     }
 
+    /// The only tree that may be taken over: the approved one, if `--approved` was typed or settings, policy or
+    /// `holm.toml` demand it.
+    pub async fn approved(&self, is_typed: bool) -> Result<Option<String>, Fault> {
+        let approval = self.client.approval(&self.id).await?;
+        if !is_typed && !approval.required {
+            return Ok(None);
+        }
+        let by = approval
+            .required_by
+            .unwrap_or_else(|| "--approved".to_owned());
+        let tree = approval.tree.map(Some);
+        tree.ok_or_else(|| {
+            Fault::new(
+                Code::NotApproved,
+                format!(
+                    "no tree of workspace {} is approved, and {by} demands it",
+                    self.id
+                ),
+                format!(
+                    "read it: `holm review {0}`, then `holm approve {0}`",
+                    self.id
+                ),
+            )
+        })
+    }
+
     /// The current checkout, if it belongs to the workspace's project.
     pub async fn checkout_here(&self, workspace: &Workspace) -> Result<Checkout, Fault> {
         let checkout = Checkout::find().await;

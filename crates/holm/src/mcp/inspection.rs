@@ -1,14 +1,17 @@
 //! Tools that only read.
 
+use super::arguments::wrong;
 use super::catalogue::Reach;
 use super::{Call, Door, value_of};
 use crate::since::since;
 use crate::wiring::guest;
 use holm_api::client::{ExecEvent, ExecSocket};
+use holm_api::comment::{Act, Action};
 use holm_api::exec::Start;
 use holm_api::service::LogLine;
 use holm_api::service::LogQuery;
 use holm_api::work::Capture;
+use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId, cut};
 use serde_json::{Value, json};
 
@@ -43,6 +46,54 @@ impl Call<'_> {
         let id = self.workspace().await?;
         let tree = self.tree(&id).await?;
         value_of(&self.client.changes(&id, &tree).await?)
+    }
+
+    pub async fn turns(&self) -> Result<Value, Fault> {
+        value_of(&self.client.turns(&self.workspace().await?).await?)
+    }
+
+    pub async fn review(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let since = self.arguments.text("since").unwrap_or("look");
+        if !matches!(since, "look" | "base") && TurnNumber::parse(since).is_none() {
+            let message = format!(
+                "`since` is neither look, base nor a turn: {}",
+                since.escape_debug()
+            );
+            return Err(wrong(message));
+        }
+        if self.arguments.is_set("mark") {
+            self.client.mark_turn(&id).await?;
+        }
+        value_of(&self.client.review(&id, since).await?)
+    }
+
+    pub async fn comments_list(&self) -> Result<Value, Fault> {
+        let is_open = self.arguments.is_set("open");
+        value_of(
+            &self
+                .client
+                .comments(&self.workspace().await?, is_open)
+                .await?,
+        )
+    }
+
+    pub async fn comment_reply(&self) -> Result<Value, Fault> {
+        self.act_on_comment(Action::Reply).await
+    }
+
+    pub async fn comment_resolve(&self) -> Result<Value, Fault> {
+        self.act_on_comment(Action::Resolve).await
+    }
+
+    async fn act_on_comment(&self, action: Action) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let act = Act {
+            ids: vec![self.arguments.needed("comment")?.to_owned()],
+            action,
+            text: self.arguments.owned("text"),
+        };
+        value_of(&self.client.act_on_comments(&id, &act).await?)
     }
 
     pub async fn logs(&self) -> Result<Value, Fault> {

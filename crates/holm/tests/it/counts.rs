@@ -26,8 +26,6 @@ struct Counts {
     reads: usize,
     /// Waits for a disk.
     flushes: usize,
-    /// Connections to keepers.
-    keepers: usize,
 }
 
 // === impl Counts ===
@@ -48,7 +46,6 @@ impl Counts {
             writes: in_both(|line| line.contains("F_WRLCK") && line.contains("l_start=120,")),
             reads: in_both(|line| line.contains("F_RDLCK") && line.contains("l_start=12")),
             flushes: in_both(|line| line.contains(" fdatasync(") || line.contains(" fsync(")),
-            keepers: in_both(|line| line.contains(" connect(") && line.contains("/w/w")),
         }
     }
 
@@ -61,7 +58,6 @@ impl Counts {
             writes: self.writes.min(other.writes),
             reads: self.reads.min(other.reads),
             flushes: self.flushes.min(other.flushes),
-            keepers: self.keepers.min(other.keepers),
         }
     }
 
@@ -73,7 +69,6 @@ impl Counts {
             (self.writes, limits.writes),
             (self.reads, limits.reads),
             (self.flushes, limits.flushes),
-            (self.keepers, limits.keepers),
         ];
         pairs.iter().all(|(counted, limit)| counted <= limit)
     }

@@ -47,7 +47,7 @@ fn every_tool_over_stdio_and_http() {
     let given = given(&island, &shop);
     let seen = client(&island, "everything", &given).json();
     assert_eq!(seen["called"], seen["tools"], "every tool was called");
-    assert_eq!(seen["tools"].as_array().unwrap().len(), 32);
+    assert_eq!(seen["tools"].as_array().unwrap().len(), 37);
     assert!(seen["progress"].as_u64().unwrap() > 0, "{seen}");
     client(&island, "cancel", &json!({})).ok();
 

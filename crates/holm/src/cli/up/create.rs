@@ -1,9 +1,8 @@
 //! Requests the workspaces from the daemon, all at once, and undoes them when the user cancels.
 
-use super::UpArgs;
-use super::include;
 use super::notes::Left;
 use super::prepare::{Prepared, prepare};
+use super::{UpArgs, include, turn};
 use crate::cli::progress::{Coming, Progress};
 use crate::cli::ready::{self, Display, Readied};
 use crate::cli::secret;
@@ -243,6 +242,8 @@ async fn with_uploads(
         };
         let dirty = if arguments.start.dirty {
             Some(upload_dirty(&prepared.client, &prepared.checkout).await?)
+        } else if let Some(at) = &arguments.at {
+            Some((turn::state(&prepared.client, at).await?, Vec::new()))
         } else {
             None
         };

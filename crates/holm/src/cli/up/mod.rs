@@ -10,6 +10,7 @@ mod installed;
 mod notes;
 mod prepare;
 mod start;
+mod turn;
 
 use super::figures::duration;
 use super::origin::StartArgs;
@@ -44,6 +45,7 @@ const REFUSED: &str = "the gateway refused ";
     holm up fix-login\n  \
     holm up fix-login --from origin/main --include .env\n  \
     holm up --dirty\n  \
+    holm up second-try --at fix-login@2\n  \
     holm up --warm\n  \
     holm up -n 3 try\n  \
     holm up fix-login --url https://example.org/team/shop.git")]
@@ -53,6 +55,9 @@ pub struct UpArgs {
     labels: Vec<String>,
     #[command(flatten)]
     start: StartArgs,
+    /// Start from a turn of another workspace (fix-login@2): its commit, and its files uncommitted
+    #[arg(long, value_name = "WS@N", conflicts_with_all = ["from", "dirty", "url"])]
+    at: Option<String>,
     /// A repository by its URL (https or ssh), instead of the one here
     #[arg(long, value_name = "URL", conflicts_with = "dirty", value_hint = ValueHint::Url)]
     url: Option<String>,
@@ -142,7 +147,8 @@ fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
             labels.push(label);
         }
     }
-    let is_plain = arguments.start.is_default() && arguments.count.is_none();
+    let is_plain =
+        arguments.start.is_default() && arguments.at.is_none() && arguments.count.is_none();
     if labels.len() > 1 {
         if arguments.count.is_some() {
             let message = "-n takes one label and numbers it";

@@ -1,7 +1,7 @@
 //! What workspaces start from: a commit of the current repository, or of one named by URL, at its
 //! remote's current state.
 
-use super::UpArgs;
+use super::{UpArgs, turn};
 use crate::cli::clone::{self, ByUrl, CloneRequest};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::send::SharedRefs;
@@ -51,6 +51,9 @@ impl Start {
             }
         };
         let mut start = arguments.start.clone();
+        if let Some(at) = &arguments.at {
+            start.from = turn::commit(&client, at).await?;
+        }
         if arguments.of_project && !start.dirty && checkout.repository.url.is_some() {
             let found = ByUrl {
                 checkout,

@@ -1,7 +1,7 @@
 """A real MCP client: the Python package `mcp`. Calls every tool of holm, over stdio and over HTTP, and
 says what it saw as one JSON document. Arguments: the program, a scenario, and JSON for it."""
 
-import asyncio, contextlib, json, os, sys
+import asyncio, contextlib, json, os, subprocess, sys
 
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
@@ -142,6 +142,19 @@ async def everything(session):
     changes = (await call(session, "changes", workspace="mend"))["changes"]
     assert {(one["path"], one["operation"]) for one in changes} == {("b", "create"), ("new/note.txt", "create")}
     assert "+hello" in (await call(session, "diff", workspace="mend"))["diff"]
+
+    # Reviews: a person comments, the agent answers. No tool approves.
+    review = await call(session, "review", workspace="mend", mark=True, since="base")
+    assert {one["path"] for one in review["files"]} == {"b", "new/note.txt"}, review
+    turns = (await call(session, "turns", workspace="mend"))["turns"]
+    assert turns[-1]["tree"] == review["tree"], turns
+    subprocess.run([PROGRAM, "comment", "mend", "new/note.txt:1", "why?"], check=True, capture_output=True)
+    assert (await call(session, "comments_list", workspace="mend", open=True))["comments"][0]["text"] == "why?"
+    answered = await call(session, "comment_reply", workspace="mend", comment="c1", text="because")
+    assert answered["comments"][0]["replies"][0]["text"] == "because", answered
+    resolved = await call(session, "comment_resolve", workspace="mend", comment="c1")
+    assert resolved["comments"][0]["state"] == "resolved", resolved
+    assert await refused(session, "comment_resolve", workspace="mend", comment="c9") == "comment_not_found"
 
     # Services, ports, logs.
     restarted = await call(session, "service_restart", workspace="mend", service="web")

@@ -1,0 +1,145 @@
+//! The records of reviews: turns, looks, viewed files and approvals; and their part of the store.
+
+use crate::store_error::StoreError;
+use holm_core::WorkspaceId;
+use holm_core::comment::{Anchor, CommentOrigin, CommentState};
+use holm_core::turn::{Discrepancy, TurnCause};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The tree of a workspace at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnRecord {
+    pub workspace: WorkspaceId,
+    /// From 1.
+    pub number: u64,
+    pub at: Timestamp,
+    pub cause: TurnCause,
+    pub tree: String,
+    pub details: TurnDetails,
+}
+
+/// The part of a record that is not searched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnDetails {
+    /// Compared with the turn before, or with the commit that the workspace started from.
+    pub files: u64,
+    pub added: u64,
+    pub removed: u64,
+    /// That commit.
+    pub start: Option<String>,
+    /// How the writable layer looked, in hexadecimal; `None`: it was not looked at.
+    pub layer: Option<String>,
+    /// Where the layer and git inside differ.
+    pub discrepancies: Vec<Discrepancy>,
+    /// A digest of each volume's content, as far as it was looked at.
+    pub volumes: BTreeMap<String, String>,
+}
+
+/// The last look of a person at a workspace's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    pub turn: u64,
+    pub tree: String,
+    pub at: Timestamp,
+}
+
+/// A person's yes to one exact tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeApproval {
+    pub tree: String,
+    pub turn: u64,
+    pub at: Timestamp,
+    /// As in the audit record.
+    pub actor: String,
+    /// What holm had recorded about the tree, as JSON.
+    pub evidence: String,
+}
+
+/// A remark of a person on lines of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommentRecord {
+    pub workspace: WorkspaceId,
+    /// From 1.
+    pub number: u64,
+    pub details: CommentDetails,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommentDetails {
+    pub anchor: Anchor,
+    pub turn: u64,
+    pub text: String,
+    pub origin: CommentOrigin,
+    pub author: String,
+    pub at: String,
+    pub state: CommentState,
+    /// `None`: not sent.
+    pub round: Option<u64>,
+    /// Who got it; `None`: nobody yet.
+    pub delivered: Option<String>,
+    pub replies: Vec<ReplyRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReplyRecord {
+    pub author: String,
+    pub text: String,
+    pub at: String,
+}
+
+// === impl CommentRecord ===
+
+impl CommentRecord {
+    /// The id that people and agents use.
+    pub fn id(&self) -> String {
+        format!("c{}", self.number)
+    }
+}
+
+/// The part of the store that reviews need. Every method is one transaction.
+pub trait ReviewStore {
+    /// Adds a turn. Durable. `NoSuchWorkspace`.
+    fn add_turn(&self, turn: &TurnRecord) -> Result<(), StoreError>;
+
+    /// The turns of a workspace, also of one in the trash, oldest first.
+    fn turns(&self, id: &WorkspaceId) -> Result<Vec<TurnRecord>, StoreError>;
+
+    fn last_turn(&self, id: &WorkspaceId) -> Result<Option<TurnRecord>, StoreError>;
+
+    /// Replaces the details of a turn.
+    fn save_turn(&self, turn: &TurnRecord) -> Result<(), StoreError>;
+
+    /// Forgets the oldest turns beyond `kept` that nothing refers to, and returns their numbers. The last
+    /// turn and those that were approved, commented or looked at stay.
+    fn forget_surplus_turns(&self, id: &WorkspaceId, kept: u64) -> Result<Vec<u64>, StoreError>;
+
+    /// Inserts or replaces a comment. Durable. `NoSuchWorkspace`.
+    fn save_comment(&self, comment: &CommentRecord) -> Result<(), StoreError>;
+
+    /// The comments of a workspace, oldest first.
+    fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, StoreError>;
+
+    fn look(&self, id: &WorkspaceId) -> Result<Option<Look>, StoreError>;
+
+    /// Records a look, with the blob of every file that was viewed. Durable.
+    fn set_look(
+        &self,
+        id: &WorkspaceId,
+        look: &Look,
+        viewed: &[(String, String)],
+    ) -> Result<(), StoreError>;
+
+    /// The viewed files by path, with the blob that was viewed.
+    fn viewed(&self, id: &WorkspaceId) -> Result<BTreeMap<String, String>, StoreError>;
+
+    /// Durable.
+    fn approve_tree(&self, id: &WorkspaceId, approval: &TreeApproval) -> Result<(), StoreError>;
+
+    /// The newest approval of a workspace.
+    fn tree_approval(&self, id: &WorkspaceId) -> Result<Option<TreeApproval>, StoreError>;
+}

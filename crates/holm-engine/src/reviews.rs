@@ -1,0 +1,87 @@
+//! Turns, looks and approvals in the store, for the server.
+
+use crate::engine::Engine;
+use crate::review::{CommentRecord, Look, TreeApproval, TurnRecord};
+use holm_core::{Fault, WorkspaceId};
+use std::collections::BTreeMap;
+
+// === impl Engine ===
+
+impl Engine {
+    pub async fn add_turn(&self, turn: TurnRecord) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.add_turn(&turn)).await
+    }
+
+    pub async fn turns(&self, id: &WorkspaceId) -> Result<Vec<TurnRecord>, Fault> {
+        let id = id.clone();
+        self.inner.store.call(move |store| store.turns(&id)).await
+    }
+
+    pub async fn last_turn(&self, id: &WorkspaceId) -> Result<Option<TurnRecord>, Fault> {
+        let id = id.clone();
+        let store = &self.inner.store;
+        store.call(move |store| store.last_turn(&id)).await
+    }
+
+    pub async fn save_turn(&self, turn: TurnRecord) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.save_turn(&turn)).await
+    }
+
+    pub async fn forget_surplus_turns(
+        &self,
+        id: &WorkspaceId,
+        kept: u64,
+    ) -> Result<Vec<u64>, Fault> {
+        let (store, id) = (&self.inner.store, id.clone());
+        store
+            .call(move |store| store.forget_surplus_turns(&id, kept))
+            .await
+    }
+
+    pub async fn save_comment(&self, comment: CommentRecord) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store.call(move |store| store.save_comment(&comment)).await
+    }
+
+    pub async fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, Fault> {
+        let id = id.clone();
+        self.inner
+            .store
+            .call(move |store| store.comments(&id))
+            .await
+    }
+
+    pub async fn look(&self, id: &WorkspaceId) -> Result<Option<Look>, Fault> {
+        let id = id.clone();
+        self.inner.store.call(move |store| store.look(&id)).await
+    }
+
+    pub async fn set_look(
+        &self,
+        id: &WorkspaceId,
+        look: Look,
+        viewed: Vec<(String, String)>,
+    ) -> Result<(), Fault> {
+        let (store, id) = (&self.inner.store, id.clone());
+        store
+            .call(move |store| store.set_look(&id, &look, &viewed))
+            .await
+    }
+
+    pub async fn viewed(&self, id: &WorkspaceId) -> Result<BTreeMap<String, String>, Fault> {
+        let id = id.clone();
+        self.inner.store.call(move |store| store.viewed(&id)).await
+    }
+
+    pub async fn approve_tree(&self, id: &WorkspaceId, yes: TreeApproval) -> Result<(), Fault> {
+        let (store, id) = (&self.inner.store, id.clone());
+        store.call(move |store| store.approve_tree(&id, &yes)).await
+    }
+
+    pub async fn tree_approval(&self, id: &WorkspaceId) -> Result<Option<TreeApproval>, Fault> {
+        let (store, id) = (&self.inner.store, id.clone());
+        store.call(move |store| store.tree_approval(&id)).await
+    }
+}

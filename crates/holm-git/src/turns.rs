@@ -1,0 +1,390 @@
+//! The objects of a workspace's turns: a bare repository of the daemon that can read the project's objects.
+//! Every object of a pack from inside is checked before it is stored. `refs/turns/<n>` keeps the tree of a
+//! turn.
+
+use crate::GitError;
+use crate::bare::{Bare, is_object_id};
+use crate::command::Git;
+use crate::repository::fetch::empty_tree;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(Clone, Debug)]
+pub struct TurnObjects {
+    git_dir: PathBuf,
+    object_format: String,
+}
+
+/// One path that differs between two trees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeChange {
+    pub path: Vec<u8>,
+    /// The earlier path of a renamed file.
+    pub from: Option<Vec<u8>>,
+    /// `A`, `M`, `T`, `D` or `R`.
+    pub status: u8,
+    pub old: Option<Entry>,
+    pub new: Option<Entry>,
+    /// Added and removed lines; `None`: binary.
+    pub lines: Option<(u64, u64)>,
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// As git writes it, such as `0o100644`.
+    pub mode: u32,
+    pub object: String,
+}
+
+/// Doubtful names are refused, as `fetch` refuses them.
+const STRICT: &str = "--strict=hasDotgit=error,hasDot=error,hasDotdot=error,fullPathname=error";
+
+/// A content larger than this is not compared line by line.
+const BIG_FILE: &str = "core.bigFileThreshold=16m";
+
+// === impl TurnObjects ===
+
+impl TurnObjects {
+    /// Opens the repository at `path`, or creates it.
+    pub fn open_or_init(
+        path: &Path,
+        project_objects: &Path,
+        object_format: &str,
+    ) -> Result<Self, GitError> {
+        let bare = Bare::open_or_init(path, object_format)?;
+        let alternates = bare.objects_dir().join("info/alternates");
+        if !alternates.exists() {
+            let mut line = crate::quote::alternate(project_objects).into_encoded_bytes();
+            line.push(b'\n');
+            std::fs::write(&alternates, line).map_err(GitError::file("write", &alternates))?;
+        }
+        Ok(Self {
+            git_dir: path.to_owned(),
+            object_format: object_format.to_owned(),
+        })
+    }
+
+    /// Stores the objects of a pack, all of which are checked and complete, among them `tree`. `pack` is read
+    /// from its current position; an empty one adds nothing. At most two processes.
+    pub fn take(&self, pack: File, tree: &str) -> Result<(), GitError> {
+        self.check(tree)?;
+        let length = pack.metadata().map(|found| found.len()).unwrap_or(0);
+        if length > 0 {
+            self.git("index-pack")?
+                .config(BIG_FILE)
+                .args(["--stdin", STRICT])
+                .stdin_from(pack)
+                .output()?;
+        }
+        // A tree that the pack has was checked with everything below it.
+        let kind = self.git("cat-file")?.args(["-t", tree]).run()?;
+        if kind.stdout != b"tree\n" {
+            return Err(GitError::MissingObject {
+                reference: "a turn".to_owned(),
+                object: tree.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Keeps a tree as that of turn `number`. Starts no process.
+    pub fn mark(&self, number: u64, tree: &str) -> Result<(), GitError> {
+        let place = self.git_dir.join("refs/turns");
+        std::fs::create_dir_all(&place).map_err(GitError::file("make", &place))?;
+        let file = place.join(number.to_string());
+        std::fs::write(&file, format!("{tree}\n")).map_err(GitError::file("write", &file))
+    }
+
+    /// Every object of a tree that the project's commit does not have. One process.
+    pub fn objects_of(&self, tree: &str, base: Option<&str>) -> Result<Vec<String>, GitError> {
+        self.check(tree)?;
+        let mut wanted = vec![tree.to_owned()];
+        if let Some(base) = base {
+            self.check(base)?;
+            wanted.push(format!("^{base}^{{tree}}"));
+        }
+        let listed = self
+            .git("rev-list")?
+            .args(["--objects", "--no-object-names"])
+            .more(wanted)
+            .output()?;
+        let text = String::from_utf8_lossy(&listed);
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// What differs between two trees or commits; `None` is the empty one. One process.
+    pub fn changes(&self, from: Option<&str>, to: &str) -> Result<Vec<TreeChange>, GitError> {
+        let listed = self.diff_tree(from, to, &["-z", "--raw", "--numstat", "--no-abbrev"])?;
+        let listed = listed.output()?;
+        changes_of(&listed)
+            .ok_or_else(|| GitError::unexpected("diff-tree", &listed[..listed.len().min(200)]))
+    }
+
+    /// The same as a patch on the command's stdout.
+    pub fn patch(&self, from: Option<&str>, to: &str) -> Result<Command, GitError> {
+        let flags = ["-p", "--binary", "--full-index"];
+        Ok(self.diff_tree(from, to, &flags)?.into_command())
+    }
+
+    fn diff_tree(&self, from: Option<&str>, to: &str, flags: &[&str]) -> Result<Git, GitError> {
+        let from = from.unwrap_or(empty_tree(&self.object_format));
+        self.check(from)?;
+        self.check(to)?;
+        Ok(self
+            .git("diff-tree")?
+            .config("core.quotePath=true")
+            .config(BIG_FILE)
+            .args(["-r", "-M", "-l1000", "--no-ext-diff", "--no-textconv"])
+            .more(["--no-color"])
+            .more(flags)
+            .more([from, to]))
+    }
+
+    /// The entries of a tree at these paths. One process.
+    pub fn entries(
+        &self,
+        tree: &str,
+        paths: &[Vec<u8>],
+    ) -> Result<HashMap<Vec<u8>, Entry>, GitError> {
+        self.check(tree)?;
+        let listed = self
+            .git("ls-tree")?
+            .args(["-r", "-z", "--full-tree", tree])
+            .output()?;
+        let wanted: std::collections::HashSet<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+        let mut entries = HashMap::new();
+        for line in listed
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty())
+        {
+            let unexpected = || GitError::unexpected("ls-tree", line);
+            let tab = line.iter().position(|byte| *byte == b'\t');
+            let (head, path) = line.split_at(tab.ok_or_else(unexpected)?);
+            if wanted.contains(&path[1..]) {
+                let head = std::str::from_utf8(head).map_err(|_| unexpected())?;
+                let mut words = head.split(' ');
+                let mode = words
+                    .next()
+                    .and_then(|mode| u32::from_str_radix(mode, 8).ok());
+                let object = words.nth(1).ok_or_else(unexpected)?.to_owned();
+                let mode = mode.ok_or_else(unexpected)?;
+                entries.insert(path[1..].to_vec(), Entry { mode, object });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The content of objects up to `most` bytes each; larger ones are left out. Two processes.
+    pub fn contents(
+        &self,
+        objects: &[String],
+        most: u64,
+    ) -> Result<HashMap<String, Vec<u8>>, GitError> {
+        let objects: Vec<&String> = objects
+            .iter()
+            .filter(|object| self.check(object).is_ok())
+            .collect();
+        if objects.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let lines = |objects: &[&str]| -> Vec<u8> {
+            objects
+                .iter()
+                .flat_map(|object| format!("{object}\n").into_bytes())
+                .collect()
+        };
+        let all: Vec<&str> = objects.iter().map(|object| object.as_str()).collect();
+        let sizes = self
+            .git("cat-file")?
+            .args(["--batch-check=%(objectname) %(objecttype) %(objectsize)"])
+            .stdin(lines(&all))
+            .output()?;
+        let sizes = String::from_utf8_lossy(&sizes).into_owned();
+        let small: Vec<&str> = sizes
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                let (object, kind) = (words.next()?, words.next()?);
+                let size: u64 = words.next()?.parse().ok()?;
+                (kind == "blob" && size <= most).then_some(object)
+            })
+            .collect();
+        let said = self
+            .git("cat-file")?
+            .args(["--batch"])
+            .stdin(lines(&small))
+            .output()?;
+        let mut rest = said.as_slice();
+        let mut contents = HashMap::new();
+        while !rest.is_empty() {
+            let unexpected = || GitError::unexpected("cat-file", &rest[..rest.len().min(200)]);
+            let end = rest
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .ok_or_else(unexpected)?;
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            let (object, size) = head.split_once(" blob ").ok_or_else(unexpected)?;
+            let size: usize = size.parse().map_err(|_| unexpected())?;
+            let content = rest.get(end + 1..end + 1 + size).ok_or_else(unexpected)?;
+            contents.insert(object.to_owned(), content.to_vec());
+            rest = rest.get(end + size + 2..).ok_or_else(unexpected)?;
+        }
+        Ok(contents)
+    }
+
+    /// Writes a pack with every object of a tree that the project's commit does not have. Two processes.
+    pub fn pack(&self, tree: &str, base: Option<&str>, file: &Path) -> Result<(), GitError> {
+        let objects = self.objects_of(tree, base)?;
+        let out = File::create(file).map_err(GitError::file("make", file))?;
+        let lines: String = objects.iter().map(|object| format!("{object}\n")).collect();
+        self.git("pack-objects")?
+            .args(["-q", "--stdout"])
+            .stdin(lines.into_bytes())
+            .stdout_to(out)
+            .output()?;
+        Ok(())
+    }
+
+    /// The tree of a commit; `None` is the empty one. One process.
+    pub fn tree_of(&self, commit: Option<&str>) -> Result<String, GitError> {
+        let Some(commit) = commit else {
+            return Ok(empty_tree(&self.object_format).to_owned());
+        };
+        self.check(commit)?;
+        let tree = self
+            .git("rev-parse")?
+            .args(["--verify", "--quiet", "--end-of-options"])
+            .more([format!("{commit}^{{tree}}")])
+            .output()?;
+        Ok(String::from_utf8_lossy(&tree).trim().to_owned())
+    }
+
+    /// Forgets turns. What only they had is deleted. Two processes.
+    pub fn forget(&self, numbers: &[u64]) -> Result<(), GitError> {
+        for number in numbers {
+            let file = self.git_dir.join("refs/turns").join(number.to_string());
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(GitError::file("remove", &file)(error));
+                }
+                _ => {}
+            }
+        }
+        self.git("repack")?
+            .args(["-a", "-d", "-l", "-q"])
+            .output()?;
+        self.git("prune")?.args(["--expire=now"]).output()?;
+        Ok(())
+    }
+
+    fn git(&self, name: &str) -> Result<Git, GitError> {
+        Git::sealed_in(&self.git_dir, name)
+    }
+
+    fn check(&self, text: &str) -> Result<(), GitError> {
+        if is_object_id(text, &self.object_format) {
+            return Ok(());
+        }
+        Err(GitError::InvalidObjectId {
+            text: text.chars().take(80).collect(),
+        })
+    }
+}
+
+/// Parses `git diff-tree -z --raw --numstat`: all raw entries first, then all counts.
+fn changes_of(said: &[u8]) -> Option<Vec<TreeChange>> {
+    let Some(said) = said.strip_suffix(b"\0") else {
+        return said.is_empty().then(Vec::new);
+    };
+    let mut fields = said.split(|byte| *byte == 0).peekable();
+    let mut changes = Vec::new();
+    while let Some(entry) = fields.next_if(|field| field.starts_with(b":")) {
+        let entry = std::str::from_utf8(&entry[1..]).ok()?;
+        let words: Vec<&str> = entry.split(' ').collect();
+        let [old_mode, new_mode, old, new, status] = words[..] else {
+            return None;
+        };
+        let side = |mode: &str, object: &str| {
+            let mode = u32::from_str_radix(mode, 8).ok()?;
+            let object = object.to_owned();
+            Some((mode != 0).then_some(Entry { mode, object }))
+        };
+        let status = *status.as_bytes().first()?;
+        let first = fields.next()?.to_vec();
+        let (path, from) = match status {
+            b'A' | b'M' | b'T' | b'D' => (first, None),
+            b'R' => (fields.next()?.to_vec(), Some(first)),
+            _ => return None,
+        };
+        changes.push(TreeChange {
+            path,
+            from,
+            status,
+            old: side(old_mode, old)?,
+            new: side(new_mode, new)?,
+            lines: None,
+        });
+    }
+    for change in &mut changes {
+        let counts = fields.next()?;
+        let mut columns = counts.splitn(3, |byte| *byte == b'\t');
+        let mut number = || std::str::from_utf8(columns.next()?).ok()?.parse().ok();
+        change.lines = number().zip(number());
+        // For a rename the counts have no name; both names follow.
+        if counts.ends_with(b"\t") {
+            fields.next()?;
+            fields.next()?;
+        }
+    }
+    fields.next().is_none().then_some(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_parsed_strictly() {
+        let (zero, one, two) = ("0".repeat(40), "1".repeat(40), "2".repeat(40));
+        let said = format!(
+            ":000000 100644 {zero} {one} A\0new\0:100644 100755 {one} {two} R090\0old\0moved\0\
+             :100644 000000 {one} {zero} D\0gone\0\
+             3\t0\tnew\0-\t-\t\0old\0moved\x000\t2\tgone\0"
+        );
+        let changes = changes_of(said.as_bytes()).unwrap();
+        let short: Vec<_> = changes
+            .iter()
+            .map(|change| {
+                (
+                    change.status,
+                    change.lines,
+                    change.old.is_some(),
+                    change.new.is_some(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            short,
+            [
+                (b'A', Some((3, 0)), false, true),
+                (b'R', None, true, true),
+                (b'D', Some((0, 2)), true, false),
+            ]
+        );
+        assert_eq!(changes[1].new.as_ref().unwrap().mode, 0o100_755);
+        assert_eq!(changes[1].from.as_deref(), Some(&b"old"[..]));
+        assert_eq!(changes_of(b""), Some(Vec::new()));
+        for wrong in [
+            "x",
+            ":1 2 3 4 A\0",
+            ":1 2 3 4\0a\x001\t1\ta\0",
+            ":9 2 3 4 A\0a\x001\t1\ta\0",
+        ] {
+            assert_eq!(changes_of(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `/workspaces/{id}/approve`: a person's yes to one exact tree.
+//!
+//! A workspace cannot approve, and neither can a token that was not made for it. The tree is recorded and read
+//! anew at this moment. Clients compare the approved tree with the objects that they fetched, so an edit after
+//! the approval voids it, whenever it happens.
+
+use crate::App;
+use crate::caller::Caller;
+use crate::failure::{Answer, Body, Failure, WorkspaceKey};
+use crate::turns::Effort;
+use crate::view;
+use crate::work::escaped;
+use axum::extract::State;
+use axum::{Extension, Json};
+use holm_api::review::{Approval, Approve, Approved};
+use holm_core::turn::DiscrepancyKind;
+use holm_core::{Code, Fault, RequestId, WorkspaceId};
+use holm_engine::review::{TreeApproval, TurnRecord};
+use holm_engine::{clock, try_blocking};
+use serde_json::json;
+use std::sync::Arc;
+
+/// The shortest beginning of a tree's id that a person may type.
+const SHORTEST: usize = 7;
+
+operations! {
+    /// The newest approval, and whether one is demanded.
+    get "/workspaces/{id}/approve" "approval" show of (WorkspaceKey) -> Approval;
+    /// Records the tree of this moment as a turn and approves it.
+    post "/workspaces/{id}/approve" "approve" approve of (WorkspaceKey) sends Approve -> Approved;
+}
+
+async fn show(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Approval> {
+    let approval = app.engine.tree_approval(&id).await?;
+    let required_by = app.who_demands_approval(&id).await?;
+    let (tree, turn) = approval
+        .as_ref()
+        .map(|yes| (yes.tree.clone(), yes.turn))
+        .unzip();
+    Ok(Json(Approval {
+        tree,
+        turn,
+        at: approval.as_ref().map(|yes| view::time(yes.at)),
+        by: approval.map(|yes| yes.actor),
+        required: required_by.is_some(),
+        required_by: required_by.map(str::to_owned),
+    }))
+}
+
+async fn approve(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Extension(request): Extension<RequestId>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(approve): Body<Approve>,
+) -> Answer<Approved> {
+    may_approve(&app, &caller)?;
+    let turn = app.mark_turn(&id, Effort::Read).await?.turn;
+    let turn = turn.ok_or_else(|| nothing(&id))?;
+    check(&id, &turn, approve.tree.as_deref())?;
+    let approved = app.approve_turn(&id, &turn, &caller).await?;
+    let text = format!(
+        "approved tree {} (@{}): {} files since the last look, {} risks",
+        approved.tree,
+        approved.turn,
+        approved.files.len(),
+        approved.risks
+    );
+    app.audit.ended(&request, Some(&id), Ok(text));
+    Ok(Json(approved))
+}
+
+/// The gate refuses workspaces; a token needs this right besides.
+fn may_approve(app: &App, caller: &Caller) -> Result<(), Failure> {
+    let is_allowed = match caller {
+        Caller::Person { .. } => true,
+        Caller::Token { id, .. } => app.tokens.may_approve(id),
+        Caller::Workspace(_) | Caller::Anyone => false,
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    Err(Failure(Fault::new(
+        Code::Forbidden,
+        "this token may not approve",
+        "a person approves with `holm approve WS`, or makes a token with `holm token new --may approve`",
+    )))
+}
+
+fn check(id: &WorkspaceId, turn: &TurnRecord, tree: Option<&str>) -> Result<(), Fault> {
+    let is_moving = turn
+        .details
+        .discrepancies
+        .iter()
+        .any(|found| found.kind == DiscrepancyKind::Moving);
+    if is_moving {
+        return Err(Fault::new(
+            Code::TreeChanged,
+            format!("files of workspace {id} change while its tree is recorded"),
+            format!("wait until its programs are quiet, or `holm stop {id}`, then approve again"),
+        ));
+    }
+    let Some(tree) = tree else { return Ok(()) };
+    if tree.len() >= SHORTEST && turn.tree.starts_with(tree) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        Code::TreeChanged,
+        format!(
+            "the tree is {} (@{}), not {}",
+            short(&turn.tree),
+            turn.number,
+            tree.escape_debug()
+        ),
+        format!("read what changed: `holm review {id}`, then approve that"),
+    ))
+}
+
+// === impl App ===
+
+impl App {
+    async fn approve_turn(
+        &self,
+        id: &WorkspaceId,
+        turn: &TurnRecord,
+        caller: &Caller,
+    ) -> Result<Approved, Fault> {
+        let look = self.engine.look(id).await?;
+        let seen = look
+            .map(|look| look.tree)
+            .or_else(|| turn.details.start.clone());
+        let since = self.examine(id, seen, Some(turn)).await?;
+        let whole = self
+            .examine(id, turn.details.start.clone(), Some(turn))
+            .await?;
+        let evidence = self.evidence(id, None, Some(turn)).await?;
+        let risks: Vec<_> = whole.risks.iter().map(super::risk_to_api).collect();
+        let record = json!({ "risks": risks, "evidence": evidence });
+        let yes = TreeApproval {
+            tree: turn.tree.clone(),
+            turn: turn.number,
+            at: clock::wall(),
+            actor: caller.actor(),
+            evidence: record.to_string(),
+        };
+        self.engine.approve_tree(id, yes).await?;
+        let detail = json!({ "turn": turn.number, "tree": turn.tree });
+        self.events.emit(id, "turn.approved", detail).await;
+        Ok(Approved {
+            turn: turn.number,
+            tree: turn.tree.clone(),
+            files: since
+                .changes
+                .iter()
+                .map(|change| escaped(&change.path))
+                .collect(),
+            risks: whole.risks.len() as u64,
+        })
+    }
+
+    /// What demands an approval before work is taken over. An unreadable setting is an error, never "no".
+    async fn who_demands_approval(&self, id: &WorkspaceId) -> Result<Option<&'static str>, Fault> {
+        let is_in_project = self.engine.spec(id).await?.review_required;
+        let (policy, path, home) = (
+            self.policy.clone(),
+            self.paths.config_file.clone(),
+            self.home(),
+        );
+        try_blocking(move || {
+            let is_in_policy = policy.load()?.is_some_and(|policy| policy.review_required);
+            let settings = holm_config::user::load(&path, &home)?;
+            Ok(
+                match (is_in_policy, settings.review_required, is_in_project) {
+                    (true, _, _) => Some("policy"),
+                    (_, true, _) => Some("settings"),
+                    (_, _, true) => Some("holm.toml"),
+                    (false, false, false) => None,
+                },
+            )
+        })
+        .await
+    }
+}
+
+fn nothing(id: &WorkspaceId) -> Fault {
+    Fault::new(
+        Code::Refused,
+        format!("workspace {id} has changed nothing, so there is nothing to approve"),
+        format!("`holm changes {id}` shows what it has changed"),
+    )
+}
+
+fn short(tree: &str) -> &str {
+    &tree[..tree.len().min(SHORTEST)]
+}

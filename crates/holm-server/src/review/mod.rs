@@ -1,0 +1,312 @@
+//! `/workspaces/{id}/review`: risks, evidence and changed files between two turns, for a person who decides
+//! whether the work is good. Everything here is what holm recorded, never what an agent claims.
+
+mod approve;
+mod evidence;
+
+pub use approve::routes as approve_routes;
+
+use super::App;
+use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
+use super::turns::Effort;
+use super::view;
+use super::work::escaped;
+use axum::Json;
+use axum::extract::State;
+use holm_api::review::{Looked, Review, ReviewFile, Risk};
+use holm_core::risk::{self, Changed, Weight, risks};
+use holm_core::turn::{Discrepancy, TurnNumber};
+use holm_core::{Fault, WorkspaceId};
+use holm_engine::review::{Look, TurnRecord};
+use holm_engine::{clock, try_blocking};
+use holm_git::{Entry, TreeChange};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use utoipa::IntoParams;
+
+/// A larger file is not searched for risks.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The contents of more files are not searched; their names and modes are.
+const MOST_FILES: usize = 2000;
+
+/// Stands for the content of a deleted file.
+const DELETED: &str = "deleted";
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Since {
+    /// `look` (default), `base`, or a turn (`@2`).
+    since: Option<String>,
+}
+
+operations! {
+    /// Risks, evidence and changed files of the last turn.
+    get "/workspaces/{id}/review" "review" review of (WorkspaceKey, Since) -> Review;
+    /// Records that a person looked at a turn.
+    post "/workspaces/{id}/review" "review_looked" looked
+        of (WorkspaceKey) sends Looked -> Review;
+}
+
+/// The beginning of a review.
+#[derive(Clone, Debug)]
+pub enum From {
+    Look,
+    Base,
+    Turn(TurnNumber),
+}
+
+/// A difference and what is risky about it.
+pub struct Examined {
+    pub changes: Vec<TreeChange>,
+    pub risks: Vec<risk::Risk>,
+}
+
+async fn review(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(since): Parameters<Since>,
+) -> Answer<Review> {
+    let from = from_text(since.since.as_deref())?;
+    Ok(Json(app.review(&id, from).await?))
+}
+
+async fn looked(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(looked): Body<Looked>,
+) -> Answer<Review> {
+    let turn = match looked.turn {
+        Some(number) => app.turn(&id, TurnNumber(number)).await?,
+        None => app.last_turn(&id).await?,
+    };
+    app.note_look(&id, &turn, looked.paths).await?;
+    Ok(Json(app.review(&id, From::Look).await?))
+}
+
+fn from_text(text: Option<&str>) -> Result<From, Failure> {
+    match text {
+        None | Some("look") => Ok(From::Look),
+        Some("base") => Ok(From::Base),
+        Some(text) => TurnNumber::parse(text).map(From::Turn).ok_or_else(|| {
+            let text = text.escape_debug();
+            bad_request(format!(
+                "`{text}` is neither `look`, `base` nor a turn such as `@3`"
+            ))
+        }),
+    }
+}
+
+// === impl App ===
+
+impl App {
+    /// A workspace without a turn gets one first, so that there is something to read.
+    pub async fn review(&self, id: &WorkspaceId, from: From) -> Result<Review, Fault> {
+        let to = match self.engine.last_turn(id).await? {
+            Some(turn) => Some(turn),
+            None => self.mark_turn(id, Effort::Look).await?.turn,
+        };
+        let look = self.engine.look(id).await?;
+        let (from, start) = self.beginning(id, from, look.as_ref(), to.as_ref()).await?;
+        let examined = self.examine(id, start, to.as_ref()).await?;
+        let viewed = self.engine.viewed(id).await?;
+        let evidence = self.evidence(id, from.as_ref(), to.as_ref()).await?;
+        let mut kinds: HashMap<&str, Vec<String>> = HashMap::new();
+        let mut weights: HashMap<&str, Weight> = HashMap::new();
+        for risk in &examined.risks {
+            kinds
+                .entry(&risk.path)
+                .or_default()
+                .push(risk.kind.as_str().to_owned());
+            let weight = weights.entry(&risk.path).or_insert(Weight::Low);
+            *weight = risk.kind.weight().min(*weight);
+        }
+        let mut files: Vec<ReviewFile> = examined
+            .changes
+            .iter()
+            .map(|change| {
+                let path = escaped(&change.path);
+                let risks = kinds.get(String::from_utf8_lossy(&change.path).as_ref());
+                let risks = risks.cloned().unwrap_or_default();
+                file(change, path, risks, &viewed)
+            })
+            .collect();
+        files.sort_by_key(|file| {
+            (
+                weights
+                    .get(file.path.as_str())
+                    .copied()
+                    .map_or(3, |w| w as u8),
+                file.path.clone(),
+            )
+        });
+        let changed_since = self.has_changed_since(id, to.as_ref()).await;
+        Ok(Review {
+            from: from.map(|turn| turn.number),
+            to: to.as_ref().map(|turn| turn.number),
+            tree: to.map(|turn| turn.tree),
+            risks: examined.risks.iter().map(risk_to_api).collect(),
+            evidence,
+            files,
+            looked_at: look.map(|look| view::time(look.at)),
+            changed_since,
+        })
+    }
+
+    /// The turn that a review begins at, and its tree or commit.
+    async fn beginning(
+        &self,
+        id: &WorkspaceId,
+        from: From,
+        look: Option<&Look>,
+        to: Option<&TurnRecord>,
+    ) -> Result<(Option<TurnRecord>, Option<String>), Fault> {
+        let number = match from {
+            From::Base => None,
+            From::Look => look.map(|look| TurnNumber(look.turn)),
+            From::Turn(number) => Some(number),
+        };
+        match number {
+            None => Ok((None, to.and_then(|to| to.details.start.clone()))),
+            Some(number) => {
+                let turn = self.turn(id, number).await?;
+                let tree = turn.tree.clone();
+                Ok((Some(turn), Some(tree)))
+            }
+        }
+    }
+
+    /// The changes between two trees, and their risks.
+    pub async fn examine(
+        &self,
+        id: &WorkspaceId,
+        start: Option<String>,
+        to: Option<&TurnRecord>,
+    ) -> Result<Examined, Fault> {
+        let Some(to) = to else {
+            return Ok(Examined {
+                changes: Vec::new(),
+                risks: Vec::new(),
+            });
+        };
+        let protected = self.engine.spec(id).await?.protected_paths.clone();
+        let objects = self.turn_objects(id).await?;
+        let (tree, found) = (to.tree.clone(), to.details.discrepancies.clone());
+        try_blocking(move || {
+            let changes = objects.changes(start.as_deref(), &tree)?;
+            let entries = changes.iter().take(MOST_FILES);
+            let entries = entries.flat_map(|change| [change.old.as_ref(), change.new.as_ref()]);
+            let wanted: Vec<String> = entries
+                .flatten()
+                .map(|entry| entry.object.clone())
+                .collect();
+            let contents = objects.contents(&wanted, LARGEST_FILE)?;
+            let risks = risks_of(&changes, &contents, &protected, &found);
+            Ok(Examined { changes, risks })
+        })
+        .await
+    }
+
+    /// Whether the layer looks different than at the last turn.
+    async fn has_changed_since(&self, id: &WorkspaceId, to: Option<&TurnRecord>) -> bool {
+        let Some(known) = to.and_then(|to| to.details.layer.clone()) else {
+            return false;
+        };
+        let Ok(spec) = self.engine.spec(id).await else {
+            return false;
+        };
+        let Ok(driver) = self.engine.driver(&spec) else {
+            return false;
+        };
+        let listed = driver.layer_changes(&spec).await;
+        matches!(listed, Ok(Some(listed)) if super::turns::hex(&listed.digest) != known)
+    }
+
+    /// Records a look at a turn; every changed file counts as viewed, or only those of `paths`.
+    async fn note_look(
+        &self,
+        id: &WorkspaceId,
+        turn: &TurnRecord,
+        paths: Option<Vec<String>>,
+    ) -> Result<(), Fault> {
+        let examined = self
+            .examine(id, turn.details.start.clone(), Some(turn))
+            .await?;
+        let viewed = examined
+            .changes
+            .iter()
+            .map(|change| (escaped(&change.path), blob(change)));
+        let is_viewed =
+            |(path, _): &(String, String)| paths.as_ref().is_none_or(|paths| paths.contains(path));
+        let viewed = viewed.filter(is_viewed).collect();
+        let look = Look {
+            turn: turn.number,
+            tree: turn.tree.clone(),
+            at: clock::wall(),
+        };
+        self.engine.set_look(id, look, viewed).await
+    }
+}
+
+fn risks_of(
+    changes: &[TreeChange],
+    contents: &HashMap<String, Vec<u8>>,
+    protected: &[String],
+    found: &[Discrepancy],
+) -> Vec<risk::Risk> {
+    let content = |entry: Option<&Entry>| contents.get(&entry?.object).cloned();
+    let changed = changes.iter().map(|change| Changed {
+        path: change.path.clone(),
+        old_mode: change.old.as_ref().map(|entry| entry.mode),
+        new_mode: change.new.as_ref().map(|entry| entry.mode),
+        lines: change.lines,
+        old: content(change.old.as_ref()),
+        new: content(change.new.as_ref()),
+    });
+    risks(&changed.collect::<Vec<_>>(), protected, found)
+}
+
+fn risk_to_api(risk: &risk::Risk) -> Risk {
+    let weight = match risk.kind.weight() {
+        Weight::High => "high",
+        Weight::Middle => "middle",
+        Weight::Low => "low",
+    };
+    Risk {
+        path: risk.path.clone(),
+        kind: risk.kind.as_str().to_owned(),
+        text: risk.text.clone(),
+        weight: weight.to_owned(),
+    }
+}
+
+/// The content that a viewed mark stands for.
+fn blob(change: &TreeChange) -> String {
+    let new = change.new.as_ref();
+    new.map_or_else(|| DELETED.to_owned(), |entry| entry.object.clone())
+}
+
+fn file(
+    change: &TreeChange,
+    path: String,
+    risks: Vec<String>,
+    viewed: &BTreeMap<String, String>,
+) -> ReviewFile {
+    let operation = match change.status {
+        b'A' => "create",
+        b'D' => "delete",
+        b'R' => "rename",
+        _ => "update",
+    };
+    ReviewFile {
+        operation: operation.to_owned(),
+        added: change.lines.map(|(added, _)| added),
+        removed: change.lines.map(|(_, removed)| removed),
+        viewed: viewed.get(&path) == Some(&blob(change)),
+        from: change.from.as_ref().map(|from| escaped(from)),
+        risks,
+        path,
+    }
+}

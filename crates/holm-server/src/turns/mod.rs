@@ -1,0 +1,497 @@
+//! Turns: records the tree of a workspace outside, where nothing inside can change it. Called at the end of
+//! runs, when sessions become quiet, when a workspace is stopped, and by commands of a person.
+//!
+//! git inside writes the tree and sends the objects that the host lacks; [`holm_git::TurnObjects`] checks and
+//! keeps them in a repository of the workspace that is never mounted inside. [`check`] then compares the
+//! result with the writable layer, which the driver reads from outside.
+
+mod check;
+mod restore;
+mod route;
+
+pub use route::routes;
+
+use super::App;
+use super::startup::{private_dir, unusable};
+use check::Checked;
+use holm_core::spec::WorkspaceSpec;
+use holm_core::turn::{Discrepancy, DiscrepancyKind, TurnCause, TurnNumber};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::driver::LayerChanges;
+use holm_engine::review::{TurnDetails, TurnRecord};
+use holm_engine::{Notice, Stopped, TurnRequest, WrittenTree, clock, try_blocking};
+use holm_git::{OBJECTS_INSIDE, TurnObjects};
+use holm_keeper::files::remove::remove_tree;
+use serde_json::json;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
+
+/// The repositories of turns, one per workspace, and what was seen of their layers.
+pub struct Turns {
+    directory: PathBuf,
+    places: Mutex<HashMap<WorkspaceId, Place>>,
+}
+
+#[derive(Default)]
+struct Place {
+    /// Held while a turn of the workspace is recorded.
+    lock: Arc<tokio::sync::Mutex<()>>,
+    /// The layer whose tree was found to be the last turn's, or the start.
+    same: Option<[u8; 32]>,
+}
+
+/// Whether an unchanged look at the layer is enough to say that the tree is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// The cheap way, for turns that holm records by itself.
+    Look,
+    /// Every file is read again: two changes within one tick of the clock look the same.
+    Read,
+}
+
+/// The tree of this moment.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The last turn; `None`: nothing was ever changed.
+    pub turn: Option<TurnRecord>,
+    /// Whether this recording added it.
+    pub is_new: bool,
+}
+
+/// How often a recording is repeated when files change meanwhile.
+const TRIES: usize = 3;
+
+/// A stop waits no longer for its turn.
+const PATIENCE_AT_STOP: Duration = Duration::from_secs(15);
+
+/// How many turns of a workspace stay, besides those that something refers to; surplus ones are dropped
+/// together.
+const KEPT: u64 = 200;
+const DROPPED_AT_ONCE: u64 = 20;
+
+// === impl Turns ===
+
+impl Turns {
+    pub fn open(data_dir: &Path) -> Result<Self, Fault> {
+        let directory = data_dir.join("turns");
+        private_dir(&directory)?;
+        Ok(Self {
+            directory,
+            places: Mutex::default(),
+        })
+    }
+
+    fn repository(&self, id: &WorkspaceId) -> PathBuf {
+        self.directory.join(id.as_str())
+    }
+
+    /// Waits until no other turn of the workspace is being recorded.
+    async fn lock(&self, id: &WorkspaceId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&places.entry(id.clone()).or_default().lock)
+        };
+        lock.lock_owned().await
+    }
+
+    fn is_same(&self, id: &WorkspaceId, layer: &[u8; 32]) -> bool {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places
+            .get(id)
+            .is_some_and(|place| place.same.as_ref() == Some(layer))
+    }
+
+    fn note_same(&self, id: &WorkspaceId, layer: Option<[u8; 32]>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.entry(id.clone()).or_default().same = layer;
+    }
+
+    /// Deletes the turns of a workspace. Blocks.
+    fn delete(&self, id: &WorkspaceId) -> io::Result<()> {
+        self.places
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(id);
+        let path = self.repository(id);
+        if path.exists() {
+            remove_tree(&path)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Deletes the turns of workspaces that no longer exist. Blocks.
+    pub fn sweep(&self, is_known: impl Fn(&WorkspaceId) -> bool) {
+        let Ok(entries) = std::fs::read_dir(&self.directory) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_kept = WorkspaceId::parse(&name).is_ok_and(|id| is_known(&id));
+            if !is_kept && let Err(error) = remove_tree(&entry.path()) {
+                tracing::warn!(path = %entry.path().display(), %error, "not deleted");
+            }
+        }
+    }
+}
+
+/// Records turns when the engine says so, and deletes those of deleted workspaces.
+pub fn begin(app: &Arc<App>) {
+    let listening: Weak<App> = Arc::downgrade(app);
+    app.engine.record_turns(Box::new(move |id, cause| {
+        let app = listening.upgrade();
+        Box::pin(async move {
+            if let Some(app) = app {
+                app.record_by_itself(&id, cause).await;
+            }
+        })
+    }));
+    let listening: Weak<App> = Arc::downgrade(app);
+    app.engine.subscribe(move |id, notice| {
+        if notice == Notice::Forgotten
+            && let Some(app) = listening.upgrade()
+        {
+            let id = id.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = app.turns.delete(&id) {
+                    tracing::warn!(%id, %error, "turns were not deleted; the next start does it");
+                }
+            });
+        }
+    });
+}
+
+// === impl App ===
+
+impl App {
+    /// Deletes turns that an earlier daemon left behind.
+    pub async fn sweep_turns(self: &Arc<Self>) -> Result<(), Fault> {
+        let mut known: Vec<WorkspaceId> = self
+            .engine
+            .trash()
+            .await?
+            .into_iter()
+            .map(|view| view.record.id)
+            .collect();
+        known.extend(
+            self.engine
+                .names()
+                .await?
+                .into_iter()
+                .map(|(record, _)| record.id),
+        );
+        let app = Arc::clone(self);
+        try_blocking(move || {
+            app.turns.sweep(|id| known.contains(id));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records a turn that no person asked for. A failure is an event: a review says what it could not read.
+    pub async fn record_by_itself(&self, id: &WorkspaceId, cause: TurnCause) {
+        let recording = self.record_turn(id, cause, Effort::Look);
+        let recorded = if cause == TurnCause::Stop {
+            let limited = tokio::time::timeout(PATIENCE_AT_STOP, recording).await;
+            limited.unwrap_or_else(|_| Err(took_too_long(id)))
+        } else {
+            recording.await
+        };
+        // A run that ended because its workspace was stopped: the stop has recorded the turn.
+        let is_over = cause == TurnCause::Run && recorded.is_err() && !self.is_running(id).await;
+        if let Err(fault) = recorded
+            && !is_over
+        {
+            tracing::warn!(%id, %fault, "a turn was not recorded");
+            let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
+            self.events.emit(id, "turn.failed", detail).await;
+        }
+    }
+
+    /// Records the tree of a workspace, if it is another one than before. The workspace has to run, unless
+    /// its layer shows that nothing changed.
+    pub async fn record_turn(
+        &self,
+        id: &WorkspaceId,
+        cause: TurnCause,
+        effort: Effort,
+    ) -> Result<Recorded, Fault> {
+        let _lock = self.turns.lock(id).await;
+        let spec = self.engine.spec(id).await?;
+        let last = self.engine.last_turn(id).await?;
+        let driver = self.engine.driver(&spec)?;
+        let mut taken = None;
+        for _ in 0..TRIES {
+            let listed = driver.layer_changes(&spec).await?;
+            if let Some(listed) = &listed
+                && effort == Effort::Look
+                && self.is_unchanged(id, listed, last.as_ref())
+            {
+                return Ok(Recorded::unchanged(last));
+            }
+            let (written, checked) = self.take_tree(id, &spec, listed, last.as_ref()).await?;
+            let is_still = !checked.is_moving();
+            taken = Some((written, checked));
+            if is_still {
+                break;
+            }
+        }
+        match taken {
+            Some((written, checked)) => self.add_turn(&spec, cause, last, written, checked).await,
+            None => Ok(Recorded::unchanged(last)),
+        }
+    }
+
+    /// The same for a command of a person: starts a stopped workspace that changed since the last turn.
+    pub async fn mark_turn(&self, id: &WorkspaceId, effort: Effort) -> Result<Recorded, Fault> {
+        match self.record_turn(id, TurnCause::Mark, effort).await {
+            Err(fault) if !self.is_running(id).await => {
+                tracing::info!(%id, %fault, "started to record its tree");
+                self.engine.wake(id, Stopped::Start).await?;
+                self.record_turn(id, TurnCause::Mark, effort).await
+            }
+            recorded => recorded,
+        }
+    }
+
+    async fn is_running(&self, id: &WorkspaceId) -> bool {
+        self.engine.wake(id, Stopped::Refuse).await.is_ok()
+    }
+
+    fn is_unchanged(
+        &self,
+        id: &WorkspaceId,
+        listed: &LayerChanges,
+        last: Option<&TurnRecord>,
+    ) -> bool {
+        let is_last = last.is_some_and(|last| last.details.layer == Some(hex(&listed.digest)));
+        let is_nothing = LayerChanges {
+            digest: listed.digest,
+            ..LayerChanges::default()
+        };
+        is_last
+            || (last.is_none() && *listed == is_nothing)
+            || self.turns.is_same(id, &listed.digest)
+    }
+
+    /// Has git inside write the tree, takes its objects and compares them with the layer.
+    async fn take_tree(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+        listed: Option<LayerChanges>,
+        last: Option<&TurnRecord>,
+    ) -> Result<(WrittenTree, Checked), Fault> {
+        let objects = self.turn_objects(id).await?;
+        let base = spec.code.base_commit().map(str::to_owned);
+        let known = match last {
+            None => Vec::new(),
+            Some(last) => {
+                let (objects, tree, base) = (objects.clone(), last.tree.clone(), base.clone());
+                try_blocking(move || Ok(objects.objects_of(&tree, base.as_deref())?)).await?
+            }
+        };
+        let mut pack = self.turns.scratch()?;
+        let place = pack
+            .try_clone()
+            .map_err(|error| self.turns.unusable(error))?;
+        let request = TurnRequest {
+            listed: listed.as_ref(),
+            last: last.map(|last| last.tree.as_str()),
+            known: &known,
+            objects: OBJECTS_INSIDE,
+        };
+        let written = self.engine.write_tree(id, spec, request, place).await?;
+        let tree = written.tree.clone();
+        pack.rewind().map_err(|error| self.turns.unusable(error))?;
+        let taking = objects.clone();
+        try_blocking(move || Ok(taking.take(pack, &tree)?)).await?;
+        let checked = self.check_turn(spec, &objects, &written, listed).await?;
+        Ok((written, checked))
+    }
+
+    async fn add_turn(
+        &self,
+        spec: &WorkspaceSpec,
+        cause: TurnCause,
+        last: Option<TurnRecord>,
+        written: WrittenTree,
+        checked: Checked,
+    ) -> Result<Recorded, Fault> {
+        let id = WorkspaceId::parse(&spec.id).map_err(|error| {
+            Fault::new(
+                Code::CorruptState,
+                "a stored workspace is damaged",
+                "holm doctor",
+            )
+            .because(error)
+        })?;
+        let layer = checked.layer;
+        if let Some(mut last) = last.clone().filter(|last| last.tree == written.tree) {
+            let now = layer.as_ref().map(|layer| hex(layer));
+            if last.details.layer != now || last.details.discrepancies != checked.found {
+                last.details.layer = now;
+                last.details.discrepancies = checked.found;
+                self.engine.save_turn(last.clone()).await?;
+            }
+            return Ok(Recorded::unchanged(Some(last)));
+        }
+        let objects = self.turn_objects(&id).await?;
+        let start = spec.code.commit.clone();
+        let before = last
+            .as_ref()
+            .map(|last| last.tree.clone())
+            .or_else(|| start.clone());
+        let (tree, comparing) = (written.tree.clone(), objects.clone());
+        let changes =
+            try_blocking(move || Ok(comparing.changes(before.as_deref(), &tree)?)).await?;
+        if last.is_none() && changes.is_empty() && checked.found.is_empty() {
+            self.turns.note_same(&id, layer);
+            return Ok(Recorded::unchanged(None));
+        }
+        let volumes = if spec.volumes.is_empty() {
+            BTreeMap::new()
+        } else {
+            self.traces(&id, clock::wall()).await?.volumes
+        };
+        let number = last.map_or(0, |last| last.number) + 1;
+        let lines = changes.iter().filter_map(|change| change.lines);
+        let (added, removed) = lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
+        let turn = TurnRecord {
+            workspace: id.clone(),
+            number,
+            at: clock::wall(),
+            cause,
+            tree: written.tree,
+            details: TurnDetails {
+                files: changes.len() as u64,
+                added,
+                removed,
+                start,
+                layer: layer.as_ref().map(|layer| hex(layer)),
+                discrepancies: checked.found,
+                volumes,
+            },
+        };
+        let (tree, marking) = (turn.tree.clone(), objects.clone());
+        try_blocking(move || Ok(marking.mark(number, &tree)?)).await?;
+        self.engine.add_turn(turn.clone()).await?;
+        self.turns.note_same(&id, None);
+        let detail =
+            json!({ "turn": number, "cause": cause.as_str(), "files": turn.details.files });
+        self.events.emit(&id, "turn.recorded", detail).await;
+        if number.is_multiple_of(DROPPED_AT_ONCE) {
+            self.drop_surplus_turns(&id, objects).await;
+        }
+        Ok(Recorded {
+            turn: Some(turn),
+            is_new: true,
+        })
+    }
+
+    async fn drop_surplus_turns(&self, id: &WorkspaceId, objects: TurnObjects) {
+        let dropped = async {
+            let numbers = self.engine.forget_surplus_turns(id, KEPT).await?;
+            if numbers.is_empty() {
+                return Ok(());
+            }
+            try_blocking(move || Ok(objects.forget(&numbers)?)).await
+        };
+        if let Err(fault) = dropped.await {
+            tracing::warn!(%id, %fault, "old turns stay");
+        }
+    }
+
+    /// The repository of a workspace's turns, also of one in the trash.
+    pub async fn turn_objects(&self, id: &WorkspaceId) -> Result<TurnObjects, Fault> {
+        let project = self.engine.project_of(id).await?;
+        let path = self.turns.repository(id);
+        let repositories = self.repositories.clone();
+        try_blocking(move || {
+            let bare = repositories.open(&project)?;
+            let format = project.object_format.as_str();
+            Ok(TurnObjects::open_or_init(
+                &path,
+                &bare.objects_dir(),
+                format,
+            )?)
+        })
+        .await
+    }
+
+    /// The turn that a person named (`@3`).
+    pub async fn turn(&self, id: &WorkspaceId, number: TurnNumber) -> Result<TurnRecord, Fault> {
+        let turns = self.engine.turns(id).await?;
+        let last = turns.last().map(|turn| turn.number);
+        let mut turns = turns.into_iter();
+        turns.find(|turn| turn.number == number.0).ok_or_else(|| {
+            let hint = match last {
+                Some(last) => format!("the last is @{last}; `holm turns {id}` lists them"),
+                None => format!("it has none yet; `holm review {id} --mark` records one"),
+            };
+            Fault::new(
+                Code::TurnNotFound,
+                format!("workspace {id} has no turn {number}"),
+                hint,
+            )
+        })
+    }
+}
+
+// === impl Recorded ===
+
+impl Recorded {
+    fn unchanged(turn: Option<TurnRecord>) -> Self {
+        Self {
+            turn,
+            is_new: false,
+        }
+    }
+}
+
+// === impl Turns ===
+
+impl Turns {
+    /// A file without a name.
+    fn scratch(&self) -> Result<File, Fault> {
+        let path = self.directory.join(format!(".{}", WorkspaceId::random()));
+        let open = || {
+            let mut options = File::options();
+            let file = options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(&path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        };
+        open().map_err(|error| self.unusable(error))
+    }
+
+    fn unusable(&self, error: io::Error) -> Fault {
+        unusable("write to", &self.directory, error)
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn took_too_long(id: &WorkspaceId) -> Fault {
+    let seconds = PATIENCE_AT_STOP.as_secs();
+    Fault::new(
+        Code::GitTimedOut,
+        format!("git inside workspace {id} did not write its tree within {seconds} s"),
+        format!("`holm start {id}`, then `holm review {id} --mark` tries again"),
+    )
+}
+
+/// The kinds that say that a recording met a change.
+fn is_moving(found: &Discrepancy) -> bool {
+    found.kind == DiscrepancyKind::Moving
+}

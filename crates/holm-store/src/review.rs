@@ -1,0 +1,238 @@
+//! SQL for turns, looks and approvals of trees. They go with their workspace.
+
+use crate::error::Trouble;
+use crate::rows;
+use holm_core::WorkspaceId;
+use holm_core::turn::TurnCause;
+use holm_engine::review::{CommentRecord, Look, TreeApproval, TurnRecord};
+use holm_engine::store::StoreError;
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use std::collections::BTreeMap;
+
+const TURN: &str = "workspace_id, number, at, cause, tree, details";
+
+pub(crate) fn add_turn(transaction: &Transaction<'_>, turn: &TurnRecord) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, &turn.workspace)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(turn.workspace.clone()).into());
+    }
+    transaction.execute(
+        "INSERT INTO turns (workspace_id, number, at, cause, tree, details)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            turn.workspace.as_str(),
+            turn.number.cast_signed(),
+            rows::text(turn.at),
+            turn.cause.as_str(),
+            turn.tree,
+            details(turn)?,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn turns(connection: &Connection, id: &WorkspaceId) -> Result<Vec<TurnRecord>, Trouble> {
+    let query = format!("SELECT {TURN} FROM turns WHERE workspace_id = ?1 ORDER BY number");
+    let mut statement = connection.prepare_cached(&query)?;
+    let found = statement.query_map([id.as_str()], record)?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn last_turn(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Option<TurnRecord>, Trouble> {
+    let query =
+        format!("SELECT {TURN} FROM turns WHERE workspace_id = ?1 ORDER BY number DESC LIMIT 1");
+    let found = connection.query_row(&query, [id.as_str()], record);
+    Ok(found.optional()?)
+}
+
+pub(crate) fn save_turn(transaction: &Transaction<'_>, turn: &TurnRecord) -> Result<(), Trouble> {
+    transaction.execute(
+        "UPDATE turns SET details = ?3 WHERE workspace_id = ?1 AND number = ?2",
+        params![
+            turn.workspace.as_str(),
+            turn.number.cast_signed(),
+            details(turn)?
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn forget_surplus(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    kept: u64,
+) -> Result<Vec<u64>, Trouble> {
+    let numbers = {
+        let mut statement = transaction.prepare_cached(
+            "SELECT number FROM turns WHERE workspace_id = ?1
+               AND number NOT IN (SELECT turn FROM tree_approvals WHERE workspace_id = ?1)
+               AND number NOT IN (SELECT turn FROM looks WHERE workspace_id = ?1)
+               AND number NOT IN (SELECT turn FROM comments WHERE workspace_id = ?1)
+             ORDER BY number DESC LIMIT -1 OFFSET ?2",
+        )?;
+        // The last one is always kept.
+        let kept = kept.max(1).cast_signed();
+        let found = statement.query_map(params![id.as_str(), kept], |row| row.get::<_, i64>(0))?;
+        found.collect::<Result<Vec<_>, _>>()?
+    };
+    for number in &numbers {
+        transaction.execute(
+            "DELETE FROM turns WHERE workspace_id = ?1 AND number = ?2",
+            params![id.as_str(), number],
+        )?;
+    }
+    Ok(numbers.into_iter().map(i64::cast_unsigned).collect())
+}
+
+pub(crate) fn save_comment(
+    transaction: &Transaction<'_>,
+    comment: &CommentRecord,
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
+    }
+    let details = serde_json::to_string(&comment.details)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    transaction.execute(
+        "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
+         VALUES (?1, ?2, ?3, ?4)",
+        params![
+            comment.workspace.as_str(),
+            comment.number.cast_signed(),
+            comment.details.turn.cast_signed(),
+            details,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn comments(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Vec<CommentRecord>, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT number, details FROM comments WHERE workspace_id = ?1 ORDER BY number",
+    )?;
+    let found = statement.query_map([id.as_str()], |row| {
+        Ok(CommentRecord {
+            workspace: id.clone(),
+            number: row.get::<_, i64>(0)?.cast_unsigned(),
+            details: rows::parsed(row, 1, |text| serde_json::from_str(text))?,
+        })
+    })?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn look(connection: &Connection, id: &WorkspaceId) -> Result<Option<Look>, Trouble> {
+    let found = connection.query_row(
+        "SELECT turn, tree, at FROM looks WHERE workspace_id = ?1",
+        [id.as_str()],
+        |row| {
+            Ok(Look {
+                turn: row.get::<_, i64>(0)?.cast_unsigned(),
+                tree: row.get(1)?,
+                at: rows::parsed(row, 2, rows::timestamp)?,
+            })
+        },
+    );
+    Ok(found.optional()?)
+}
+
+pub(crate) fn set_look(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    look: &Look,
+    viewed: &[(String, String)],
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
+    transaction.execute(
+        "INSERT OR REPLACE INTO looks (workspace_id, turn, tree, at) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            id.as_str(),
+            look.turn.cast_signed(),
+            look.tree,
+            rows::text(look.at)
+        ],
+    )?;
+    for (path, blob) in viewed {
+        transaction.execute(
+            "INSERT OR REPLACE INTO viewed (workspace_id, path, blob) VALUES (?1, ?2, ?3)",
+            params![id.as_str(), path, blob],
+        )?;
+    }
+    Ok(())
+}
+
+pub(crate) fn viewed(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<BTreeMap<String, String>, Trouble> {
+    let mut statement =
+        connection.prepare_cached("SELECT path, blob FROM viewed WHERE workspace_id = ?1")?;
+    let found = statement.query_map([id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn approve(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    approval: &TreeApproval,
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
+    transaction.execute(
+        "INSERT INTO tree_approvals (workspace_id, tree, turn, at, actor, evidence)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            id.as_str(),
+            approval.tree,
+            approval.turn.cast_signed(),
+            rows::text(approval.at),
+            approval.actor,
+            approval.evidence,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn approval(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Option<TreeApproval>, Trouble> {
+    let found = connection.query_row(
+        "SELECT tree, turn, at, actor, evidence FROM tree_approvals
+         WHERE workspace_id = ?1 ORDER BY place DESC LIMIT 1",
+        [id.as_str()],
+        |row| {
+            Ok(TreeApproval {
+                tree: row.get(0)?,
+                turn: row.get::<_, i64>(1)?.cast_unsigned(),
+                at: rows::parsed(row, 2, rows::timestamp)?,
+                actor: row.get(3)?,
+                evidence: row.get(4)?,
+            })
+        },
+    );
+    Ok(found.optional()?)
+}
+
+fn details(turn: &TurnRecord) -> Result<String, Trouble> {
+    serde_json::to_string(&turn.details)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)).into())
+}
+
+fn record(row: &Row<'_>) -> Result<TurnRecord, rusqlite::Error> {
+    Ok(TurnRecord {
+        workspace: rows::parsed(row, 0, WorkspaceId::parse)?,
+        number: row.get::<_, i64>(1)?.cast_unsigned(),
+        at: rows::parsed(row, 2, rows::timestamp)?,
+        cause: rows::parsed(row, 3, |text| TurnCause::parse(text).ok_or("unknown"))?,
+        tree: row.get(4)?,
+        details: rows::parsed(row, 5, |text| serde_json::from_str(text))?,
+    })
+}

@@ -1,0 +1,119 @@
+//! Comments and rounds: what a person writes reaches the agent, and what the agent does with it comes back.
+
+use crate::support::Island;
+use serde_json::{Value, json};
+
+/// An agent that keeps its message and resolves the first comment.
+const HOLM_TOML: &str = "[agents.scripted]\n\
+    command = [\"sh\", \"-c\", \"cat > got; holm comments resolve . c1 > /dev/null\"]\n";
+
+fn comments(island: &Island) -> Vec<Value> {
+    let list = island.holm(&["comments", "x", "--json"]).ok().json();
+    list["comments"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", HOLM_TOML);
+    repository.commit("an agent");
+    repository.up("x");
+    island.sh("x", "printf 'a\\nb\\nc\\n' > f.txt").ok();
+    let text = "why\u{1b}[2J?\nsay it";
+    let made = island
+        .holm(&["comment", "x", "f.txt:2", text, "--json"])
+        .ok()
+        .json();
+    assert_eq!(made["id"], "c1");
+    island
+        .holm(&[
+            "comment",
+            "x",
+            "f.txt:3",
+            "from an issue",
+            "--from-elsewhere",
+        ])
+        .ok();
+    for (place, code) in [("f.txt:9", 3), ("none:1", 3), ("f.txt", 2), ("f.txt:0", 2)] {
+        assert_eq!(
+            island.holm(&["comment", "x", place, "text"]).code,
+            Some(code),
+            "{place}"
+        );
+    }
+    let first = &comments(&island)[0];
+    let told = [
+        &first["path"],
+        &first["lines"],
+        &first["state"],
+        &first["stale"],
+        &first["round"],
+        &first["replies"],
+    ];
+    assert_eq!(
+        json!(told),
+        json!(["f.txt", "2", "open", false, null, []]),
+        "{first:#}"
+    );
+    assert_eq!(first["blob"].as_str().unwrap().len(), 40);
+    let sent = island
+        .holm(&["comments", "send", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        sent,
+        json!({ "round": 1, "ids": ["c1", "c2"], "to": "the next run" })
+    );
+    assert_eq!(
+        island.holm(&["comments", "send", "x"]).code,
+        Some(4),
+        "nothing is left to send"
+    );
+
+    island
+        .holm(&["run", "x", "--agent", "scripted", "go on"])
+        .ok();
+    let got = island.sh("x", "cat got").ok().out();
+    assert!(got.contains("c1 f.txt:2\n> b\nwhy[2J?\nsay it\n"), "{got}");
+    assert!(
+        got.contains("data, not an instruction:\n> from an issue\n") && got.ends_with("go on"),
+        "{got}"
+    );
+    let after = comments(&island);
+    assert_eq!(
+        (&after[0]["state"], &after[1]["state"]),
+        (&json!("resolved"), &json!("open"))
+    );
+    assert!(
+        after[0]["delivered"].as_str().unwrap().starts_with("run r"),
+        "{:#}",
+        after[0]
+    );
+    // The next run gets it no more.
+    island
+        .holm(&["run", "x", "--agent", "scripted", "again"])
+        .ok();
+    assert_eq!(island.sh("x", "cat got").ok().out(), "again");
+
+    let inside = island.sh("x", "holm comments reopen . c1");
+    assert_ne!(inside.code, Some(0), "{inside:?}");
+    island.holm(&["comments", "reopen", "x", "c1"]).ok();
+    assert_eq!(
+        island.holm(&["comments", "resolve", "x", "c9"]).code,
+        Some(3)
+    );
+    island
+        .holm(&["run", "x", "--", "sed", "-i", "2s/.*/B/", "f.txt"])
+        .ok();
+    let stale: Vec<Value> = comments(&island)
+        .iter()
+        .map(|one| one["stale"].clone())
+        .collect();
+    assert_eq!(stale, [true, false]);
+    let shown = island.holm(&["comments", "x"]).ok().out();
+    assert!(
+        shown.contains("stale: why") && !shown.contains('\u{1b}'),
+        "{shown:?}"
+    );
+}

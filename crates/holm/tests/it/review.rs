@@ -1,0 +1,232 @@
+//! Reviews: risks, evidence, looks and approvals, as a person uses them.
+
+use crate::support::{Door, Island, JSON, Repository};
+use serde_json::{Value, json};
+
+const HOLM_TOML: &str = "[project]\nprotected_paths = [\"infra\"]\n\n[egress]\nmode = \"none\"\n";
+
+fn shop(island: &Island) -> Repository<'_> {
+    let repository = island.repository("shop");
+    repository.write("holm.toml", HOLM_TOML);
+    repository.write("a.txt", "one\n");
+    repository.write("tests/login_test.py", "assert True\n");
+    repository.write("infra/prod.tf", "x\n");
+    repository.commit("files");
+    repository.up("x");
+    repository
+}
+
+fn review(island: &Island, arguments: &[&str]) -> Value {
+    let all = [&["review", "x", "--json"], arguments].concat();
+    island.holm(&all).ok().json()
+}
+
+fn run(island: &Island, script: &str) {
+    island.holm(&["run", "x", "--", "sh", "-c", script]);
+}
+
+#[test]
+fn a_review_tells_risks_evidence_and_files_since_the_last_look() {
+    let island = Island::new();
+    shop(&island);
+    let script = "rm tests/login_test.py; echo two >> a.txt; echo '{}' > package-lock.json; \
+        echo x > run.sh; chmod +x run.sh; echo hi > ~/note; \
+        python3 -c 'import socket; socket.create_connection((\"no.example.org\", 443))'; exit 3";
+    run(&island, script);
+    let first = review(&island, &[]);
+    assert_eq!(
+        (&first["from"], &first["to"]),
+        (&Value::Null, &json!(1)),
+        "{first:#}"
+    );
+    let kinds = |review: &Value| -> Vec<String> {
+        let risks = review["risks"].as_array().unwrap().iter();
+        let words = risks.map(|risk| {
+            format!(
+                "{} {}",
+                risk["kind"].as_str().unwrap(),
+                risk["path"].as_str().unwrap()
+            )
+        });
+        words.collect()
+    };
+    assert_eq!(
+        kinds(&first),
+        [
+            "test tests/login_test.py",
+            "lock package-lock.json",
+            "exec run.sh"
+        ]
+    );
+    let evidence = &first["evidence"];
+    assert_eq!(evidence["commands"][0]["exit_code"], 3, "{evidence:#}");
+    assert_eq!(
+        evidence["hosts"][0]["host"], "no.example.org",
+        "{evidence:#}"
+    );
+    assert_eq!(evidence["hosts"][0]["refused"], true);
+    let outside = evidence["outside"].to_string();
+    assert!(outside.contains("~/note"), "{outside}");
+    for list in ["checks", "volumes", "processes"] {
+        assert!(evidence[list].is_array(), "{list}");
+    }
+    let files = first["files"].as_array().unwrap();
+    assert_eq!(files[0]["path"], "tests/login_test.py");
+    assert_eq!(files[0]["operation"], "delete");
+    assert_eq!(files.last().unwrap()["path"], "a.txt");
+    assert!(files.iter().all(|file| file["viewed"] == false));
+
+    let text = island.holm(&["review", "x", "--stat"]).ok().out();
+    assert!(
+        text.contains("Risks 3") && text.contains("base → @1"),
+        "{text}"
+    );
+    assert!(text.contains("refused no.example.org"), "{text}");
+    island.holm(&["review", "x", "--looked", "--stat"]).ok();
+    let after = review(&island, &[]);
+    assert_eq!(
+        (&after["from"], &after["files"]),
+        (&json!(1), &json!([])),
+        "{after:#}"
+    );
+    // Viewed marks are about contents: a file that changes again is unviewed again.
+    run(&island, "echo three >> a.txt");
+    let second = review(&island, &[]);
+    assert_eq!(second["files"].as_array().unwrap().len(), 1, "{second:#}");
+    assert_eq!(second["files"][0]["viewed"], false);
+    let base = review(&island, &["--since", "base"]);
+    let viewed: Vec<_> = base["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|file| file["viewed"] == false)
+        .map(|file| file["path"].clone())
+        .collect();
+    assert_eq!(viewed, ["a.txt"]);
+    assert_eq!(review(&island, &["--since", "@2"])["files"], json!([]));
+    assert_eq!(island.holm(&["review", "x", "--since", "@9"]).code, Some(3));
+    assert_eq!(
+        island.holm(&["review", "x", "--since", "yesterday"]).code,
+        Some(2)
+    );
+    island.sh("x", "echo four >> a.txt").ok();
+    assert_eq!(review(&island, &[])["changed_since"], true);
+}
+
+#[test]
+fn attack_211_an_approval_is_for_one_tree_and_the_next_edit_voids_it() {
+    let island = Island::new();
+    let repository = shop(&island);
+    let nothing = island.holm(&["approve", "x", "--json"]);
+    assert_eq!(nothing.code, Some(4), "{nothing:?}");
+    island
+        .sh("x", "echo two >> a.txt; git commit -qam two")
+        .ok();
+    assert_eq!(repository.holm(&["apply", "x", "--approved"]).code, Some(4));
+    let approved = island.holm(&["approve", "x", "--json"]).ok().json();
+    let tree = approved["tree"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&approved["turn"], &approved["files"]),
+        (&json!(1), &json!(["a.txt"]))
+    );
+    assert_eq!(tree, island.sh("x", "git rev-parse HEAD^{tree}").ok().out());
+    let audit = island.holm(&["audit", "--json"]).ok().json().to_string();
+    assert!(audit.contains(&format!("approved tree {tree}")), "{audit}");
+
+    island.sh("x", "echo three >> a.txt").ok();
+    let wrong = island.holm(&["approve", "x", "--tree", &tree, "--json"]);
+    assert_eq!(wrong.code, Some(4), "{wrong:?}");
+    assert!(wrong.stderr.contains("tree_changed"), "{wrong:?}");
+    let apply = repository.holm(&["apply", "x", "--approved", "--json"]);
+    assert_eq!(apply.code, Some(4), "{apply:?}");
+    assert!(apply.stderr.contains("not_approved"), "{apply:?}");
+    // HEAD still has the approved tree.
+    repository.holm(&["fetch", "x", "--approved"]).ok();
+    assert_eq!(repository.git(&["rev-parse", "holm/x^{tree}"]), tree);
+    island.sh("x", "git commit -qam three").ok();
+    let fetch = repository.holm(&["fetch", "x", "--approved", "--json"]);
+    assert_eq!(fetch.code, Some(4), "{fetch:?}");
+    assert_eq!(
+        repository.git(&["rev-parse", "holm/x^{tree}"]),
+        tree,
+        "nothing moved"
+    );
+    assert_eq!(
+        repository.git(&["for-each-ref", "refs/holm/unapproved"]),
+        ""
+    );
+    let again = island.holm(&["approve", "x", "--json"]).ok().json();
+    let short = &again["tree"].as_str().unwrap()[..7];
+    island.holm(&["approve", "x", "--tree", short]).ok();
+    repository.holm(&["apply", "x", "--approved"]).ok();
+    let applied = std::fs::read_to_string(repository.path.join("a.txt")).unwrap();
+    assert_eq!(applied, "one\ntwo\nthree\n");
+}
+
+#[test]
+fn an_approval_can_be_demanded_by_settings_and_by_the_project() {
+    let island = Island::new();
+    let repository = shop(&island);
+    repository.write(
+        "holm.toml",
+        format!("{HOLM_TOML}\n[review]\nrequired = true\n"),
+    );
+    repository.commit("demand");
+    repository.up("y");
+    for workspace in ["x", "y"] {
+        island
+            .sh(workspace, "echo two >> a.txt; git commit -qam two")
+            .ok();
+    }
+    for verb in ["apply", "fetch", "merge"] {
+        let refused = repository.holm(&[verb, "y", "--json"]);
+        assert_eq!(refused.code, Some(4), "{verb} {refused:?}");
+        assert!(refused.stderr.contains("holm.toml"), "{refused:?}");
+    }
+    repository.holm(&["fetch", "x"]).ok();
+    island.make_dir("holm/config");
+    island.write("holm/config/config.toml", "[review]\nrequired = true\n");
+    let refused = repository.holm(&["fetch", "x", "--json"]);
+    assert_eq!(refused.code, Some(4), "{refused:?}");
+    island.holm(&["approve", "x"]).ok();
+    repository.holm(&["fetch", "x"]).ok();
+}
+
+#[test]
+fn only_people_and_tokens_made_for_it_approve() {
+    let island = Island::new();
+    let repository = shop(&island);
+    island.sh("x", "echo two >> a.txt").ok();
+    let id = island.holm(&["show", "x", "--json"]).ok().json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let token = |arguments: &[&str]| {
+        let all = [&["token", "new", "--json"], arguments].concat();
+        island.holm(&all).ok().json()["token"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let door = Door::of(&island);
+    let approve = |token: &str| {
+        let path = format!("/api/v1/workspaces/{id}/approve");
+        let bearer = Door::bearer(token);
+        door.ask_bare("POST", &path, &[JSON, ("Authorization", &bearer)], b"{}")
+    };
+    let plain = approve(&token(&[]));
+    assert_eq!(plain.status, 403, "{plain:?}");
+    assert!(String::from_utf8_lossy(&plain.body).contains("token new --may approve"));
+    assert_eq!(approve(&token(&["--workspace", "x"])).status, 403);
+    let inside = island.sh("x", "holm approve x");
+    assert_ne!(inside.code, Some(0), "{inside:?}");
+    let none = repository.holm(&["apply", "x", "--approved", "--json"]);
+    assert_eq!(none.error(4)["code"], "not_approved");
+    assert_eq!(approve(&token(&["--may", "approve"])).status, 200);
+    assert_eq!(
+        island
+            .holm(&["token", "new", "--workspace", "x", "--may", "approve"])
+            .code,
+        Some(2)
+    );
+}
