@@ -218,10 +218,12 @@ fn a_setup_that_fails_says_why_and_leaves_nothing_but_its_log() {
     }
     let hint = error["hint"].as_str().unwrap();
     let log = hint
-        .split_once("whole output: `less ")
+        .split_once("log is ")
         .unwrap()
         .1
-        .trim_end_matches('`');
+        .split_once(';')
+        .unwrap()
+        .0;
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("installing one\n$ echo some words;"), "{log}");
     assert_eq!(workspaces_on_disk(&island), 0);

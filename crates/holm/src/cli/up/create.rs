@@ -189,11 +189,6 @@ async fn one(
             let kept = follow(prepared, &request, progress, interrupted).await?;
             return Err(kept_after(fault, &kept.label, &prepared.left_behind.setup));
         }
-        Err(fault) if fault.code == Code::SetupFailed => {
-            let label = wish.label.as_ref().map_or("LABEL", Label::as_str);
-            let hint = fault.hint.replace("LABEL", label);
-            return Err(fault.with_hint(hint));
-        }
         made => made?,
     };
     if let Ok(id) = WorkspaceId::parse(&workspace.id) {

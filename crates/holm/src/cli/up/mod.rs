@@ -11,7 +11,7 @@ mod notes;
 mod prepare;
 mod start;
 
-use super::figures::duration;
+use super::figures::{duration, place};
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Readied, Trouble};
@@ -243,7 +243,25 @@ fn trouble_of(arguments: &UpArgs, fault: Fault) -> Trouble {
     if !arguments.keep {
         headline.push_str("; nothing was created");
     }
-    Trouble::new(fault, headline, rows)
+    let hint = setup_hint(arguments, &fault.hint);
+    Trouble::new(fault, headline, rows).with_hint(hint)
+}
+
+/// What to type after a set-up failed: rows instead of the daemon's sentence, which names the log.
+fn setup_hint(arguments: &UpArgs, hint: &str) -> String {
+    let log = hint
+        .split_once("log is ")
+        .and_then(|(_, rest)| rest.split_once(';'));
+    let Some((log, _)) = log else {
+        return hint.to_owned();
+    };
+    let label = arguments.labels.first().map_or("LABEL", String::as_str);
+    let log = place(log);
+    format!(
+        "look inside: `holm up {label} --keep`\n\
+         go on without: `holm up {label} --no-setup`\n\
+         whole output: `less {log}`"
+    )
 }
 
 /// The label is taken, and options ask for a new workspace.
@@ -263,7 +281,7 @@ fn exists(arguments: &UpArgs, fault: Fault) -> Trouble {
     };
     let label = &arguments.labels[0];
     let headline = format!("{label} exists; {option} works for new workspaces only");
-    Trouble::new(fault.with_hint(hint), headline, Vec::new())
+    Trouble::new(fault, headline, Vec::new()).with_hint(hint)
 }
 
 // === impl Readied ===
