@@ -105,6 +105,7 @@ impl From<Start> for ExecRequest {
             timeout_ms: start.timeout_ms,
             // Only holm's own programs are ended when they are silent.
             with_env: start.quiet_ms.is_none(),
+            is_setup: false,
             quiet_ms: start.quiet_ms,
             key: None,
             masking: if start.mask {

@@ -14,10 +14,12 @@
 
 use crate::error::ErrorDetail;
 use crate::numbers::WorkspaceNumbers;
+use crate::run::Run;
 use holm_core::config::Limits;
 use holm_core::isolation::Isolation;
 use holm_core::reference::Candidate;
 use holm_core::service::status::ServiceStatus;
+use holm_core::session::protocol::Session;
 use holm_core::spec::Remote;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -173,9 +175,15 @@ pub struct Reset {
     pub force: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// The sessions that run in them; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<Session>,
+    /// The runs under way in them; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Run>,
     /// Set if there are more workspaces; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -282,6 +290,10 @@ pub struct CreateWorkspace {
     /// Create it without the output of `setup`, which does not run.
     #[serde(default)]
     pub no_setup: bool,
+    /// If `setup` fails, keep the workspace, stopped, with the files as `setup` left them. The request still
+    /// fails.
+    #[serde(default)]
+    pub keep: bool,
     pub user_name: Option<String>,
     pub user_email: Option<String>,
     pub remotes: Vec<Remote>,

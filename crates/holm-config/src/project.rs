@@ -11,8 +11,9 @@ use super::{references, shape, variables};
 use holm_core::ProjectName;
 use holm_core::config::{
     Address, Agent, Cache, Destination, Egress, HostHeader, Inject, Limits, Name, Pattern, Place,
-    Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root, Secret,
-    SecretSource, Service, Shared, Variable, Volume, parse_duration, parse_size,
+    Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root,
+    SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume, parse_duration,
+    parse_size,
 };
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -76,6 +77,9 @@ fn project(node: &Node<'_>) -> Project {
         root: node.parsed("root", Root::parse),
         setup: node.texts("setup").unwrap_or_default(),
         setup_inputs: node.list("setup_inputs", Pattern::parse),
+        setup_files: node
+            .list("setup_files", Place::parse_given)
+            .unwrap_or_default(),
         include: node.list("include", Pattern::parse).unwrap_or_default(),
         protected_paths: node
             .list("protected_paths", ProtectedPath::parse)
@@ -171,6 +175,7 @@ fn secret(node: &Node<'_>) -> Option<Secret> {
     let receiver = |text: &str| match text {
         "runs" => Ok(Receiver::Runs),
         "sessions" => Ok(Receiver::Sessions),
+        SETUP_RECEIVER => Ok(Receiver::Setup),
         name => Name::parse(name).map(Receiver::Service),
     };
     Some(Secret {

@@ -78,6 +78,9 @@ const PROJECT: Shape = table! {
     setup: optional TEXTS,
     /// Files whose change runs `setup` again. Default: known manifests and lock files.
     setup_inputs: optional PATTERNS,
+    /// Files of `include`, and of the user's `[home] copy` (`~/.npmrc`), that `setup` gets too. No layer
+    /// contains them.
+    setup_files: optional Shape::list(&Shape::Text(Form::GivenPath)),
     /// Ignored files to copy, relative to the root. Needs trust.
     include: optional PATTERNS,
     /// Files and directories that are read-only inside, present or not. Fewer than before: needs

@@ -7,12 +7,12 @@
 use super::errors::Findings;
 use super::node::Node;
 use super::shape::{nearest, short};
-use holm_core::config::{Destination, HostPattern, Policy, Word};
+use holm_core::config::{Destination, HostPattern, Policy, SETUP_RECEIVER, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
 /// Names with a special meaning in `secrets.*.to`.
-const OTHER_RECEIVERS: [&str; 2] = ["runs", "sessions"];
+const OTHER_RECEIVERS: [&str; 3] = ["runs", "sessions", SETUP_RECEIVER];
 
 pub fn check(root: &Node<'_>, findings: &mut Findings) {
     check_ports(root, findings);
@@ -209,7 +209,12 @@ fn check_secrets(root: &Node<'_>, findings: &mut Findings) {
     }
     for (name, secret) in section(root, "secrets") {
         for item in secret.get("to").iter().flat_map(|list| list.items()) {
-            must_exist(&item, "service (or `runs`, `sessions`)", &known, findings);
+            must_exist(
+                &item,
+                "service (or `runs`, `sessions`, `setup`)",
+                &known,
+                findings,
+            );
         }
         let placeholder = secret
             .get("inject")

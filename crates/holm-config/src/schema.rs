@@ -103,9 +103,11 @@ fn text(form: Form) -> Value {
         Form::ProtectedPath => r"^[^/*?][^*?]*$",
         Form::Pattern => "^[^/!]",
         Form::Place => "[^/~]",
+        Form::GivenPath => "^(~/)?[^/~]",
         Form::HostPath | Form::Mount => "^~?/[^/]",
         Form::HttpPath => r"^/[^\s]*$",
         Form::Address => ":[0-9]{1,5}$",
+        Form::ProxyUrl => "^http://",
         Form::Destination => r"^(\*\.)?[A-Za-z0-9_\[:]",
         Form::HostHeader => r"^[A-Za-z0-9_.-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?$",
     };

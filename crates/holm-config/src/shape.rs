@@ -7,8 +7,8 @@ use super::errors::{Findings, clean};
 use super::node::Node;
 use holm_core::ProjectName;
 use holm_core::config::{
-    Address, Destination, HostHeader, Name, Pattern, Place, ProtectedPath, Root, Variable,
-    parse_duration, parse_size,
+    Address, Destination, HostHeader, Name, Pattern, Place, ProtectedPath, ProxyUrl, Root,
+    Variable, parse_duration, parse_size,
 };
 use holm_core::environment::check_name;
 use holm_core::reference::distance;
@@ -87,12 +87,15 @@ pub enum Form {
     Pattern,
     /// Relative to the project, to home, or absolute.
     Place,
+    /// Relative to the project or to home.
+    GivenPath,
     /// Relative to home or absolute.
     HostPath,
     /// Relative to home or absolute, not a system directory.
     Mount,
     HttpPath,
     Address,
+    ProxyUrl,
     Destination,
     HostHeader,
 }
@@ -443,6 +446,7 @@ impl Form {
             Form::ProtectedPath => why(ProtectedPath::parse(text)),
             Form::Pattern => why(Pattern::parse(text)),
             Form::Place => why(Place::parse(text)),
+            Form::GivenPath => why(Place::parse_given(text)),
             Form::HostPath => match Place::parse(text) {
                 Ok(Place::Project(_)) => Err("it must begin with `/` or `~/`".to_owned()),
                 other => why(other),
@@ -454,6 +458,7 @@ impl Form {
                 None => Ok(()),
             },
             Form::Address => why(Address::parse(text)),
+            Form::ProxyUrl => why(ProxyUrl::parse(text)),
             Form::Destination => why(Destination::parse(text)),
             Form::HostHeader => why(HostHeader::parse(text)),
         }

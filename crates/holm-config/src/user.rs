@@ -9,7 +9,9 @@ use super::project::{egress, entries, limits};
 use super::shape;
 use super::user_shape::CONFIG_TOML;
 use holm_core::agents::{Consent, UserAgent};
-use holm_core::config::{Egress, Limits, Name, Place, Variable, parse_duration};
+use holm_core::config::{
+    Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, parse_duration,
+};
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -17,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const DEFAULTS: &str = include_str!("../assets/defaults.toml");
+
+/// The beginning of a certificate in PEM form.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
 /// All settings, with `~` replaced.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +36,7 @@ pub struct UserConfig {
     pub source_dirs: Vec<PathBuf>,
     pub limits: Limits,
     pub egress: Egress,
+    pub network: Network,
     pub home_copies: Vec<PathBuf>,
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
@@ -39,6 +45,16 @@ pub struct UserConfig {
     pub hints: bool,
     /// A daemon that starts after a reboot starts what was running.
     pub resume: bool,
+}
+
+/// What this machine's network needs of every program: `[network]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Network {
+    pub proxy: Option<ProxyUrl>,
+    /// Dialled directly.
+    pub no_proxy: Vec<Destination>,
+    /// Files with CA certificates (PEM).
+    pub ca: Vec<PathBuf>,
 }
 
 /// Reads the settings from the file at `path`.
@@ -105,6 +121,33 @@ fn check_twice(root: &Node<'_>, findings: &mut Findings) {
     }
 }
 
+// === impl Network ===
+
+impl Network {
+    /// The certificates of all files. A file without one is an error: programs inside would fail for a reason
+    /// that is hard to find.
+    pub fn authorities(&self) -> Result<String, Fault> {
+        let mut all = String::new();
+        for file in &self.ca {
+            let shown = file.display();
+            let invalid = |message: String| {
+                let hint =
+                    "`[network] ca` of config.toml names files with certificates in PEM form";
+                Fault::new(Code::InvalidConfig, message, hint)
+            };
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                invalid(format!("cannot read the CA certificates in {shown}")).because(error)
+            })?;
+            if !text.contains(CERTIFICATE) {
+                return Err(invalid(format!("{shown} has no certificate")));
+            }
+            all.push_str(&text);
+            all.push('\n');
+        }
+        Ok(all)
+    }
+}
+
 // === impl UserConfig ===
 
 impl UserConfig {
@@ -126,6 +169,7 @@ impl UserConfig {
         let lists = [
             ("projects", "source_dirs", &mut self.source_dirs),
             ("home", "copy", &mut self.home_copies),
+            ("network", "ca", &mut self.network.ca),
             ("toolchains", "paths", &mut self.toolchain_paths),
         ];
         for (table, key, target) in lists {
@@ -135,6 +179,12 @@ impl UserConfig {
             {
                 *target = paths;
             }
+        }
+        if let Some(node) = root.get("network") {
+            let proxy = node.parsed("proxy", ProxyUrl::parse);
+            self.network.proxy = proxy.or(self.network.proxy.take());
+            let direct = node.list("no_proxy", Destination::parse);
+            self.network.no_proxy = direct.unwrap_or_default();
         }
         if let Some(node) = root.get("limits") {
             self.take_limits(limits(&node));
@@ -198,6 +248,8 @@ fn agent(node: &Node<'_>, home: &Path) -> UserAgent {
         timeout: node.parsed("timeout", parse_duration),
         env: node.list("env", Variable::parse).unwrap_or_default(),
         files: host_paths(node, "files", home).unwrap_or_default(),
+        direct: node.is_set("direct"),
+        refresh: node.texts("refresh"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
-use super::project_shape::{DURATION, EGRESS, LIMITS, NAME, PORT, TEXTS, VARIABLE};
+use super::project_shape::{DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, TEXTS, VARIABLE};
 use super::shape::{Form, Key, Shape, table};
 
 const HOST_PATH: Shape = Shape::Text(Form::HostPath);
@@ -33,6 +33,8 @@ pub const CONFIG_TOML: Shape = table! {
     limits: optional LIMITS,
     /// Where connections may go, unless the project is narrower.
     egress: optional EGRESS,
+    /// What this machine's network needs: a proxy, CA certificates.
+    network: optional NETWORK,
     /// The initial content of a workspace's home.
     home: optional HOME,
     /// Programs that workspaces see.
@@ -66,6 +68,15 @@ const PROJECTS: Shape = table! {
     source_dirs: optional HOST_PATHS,
 };
 
+const NETWORK: Shape = table! {
+    /// The proxy through which workspaces reach the outside: `http://proxy.example.org:3128`.
+    proxy: optional Shape::Text(Form::ProxyUrl),
+    /// Destinations that are reached without the proxy, written as in `egress.allow`.
+    no_proxy: optional DESTINATIONS,
+    /// Files with CA certificates (PEM) that programs inside trust.
+    ca: optional HOST_PATHS,
+};
+
 const HOME: Shape = table! {
     /// Files of your home to copy into every workspace's home.
     copy: optional HOST_PATHS,
@@ -92,4 +103,9 @@ const AGENT: Shape = table! {
     env: optional Shape::list(&VARIABLE),
     /// Your files that only this agent's runs and sessions get.
     files: optional HOST_PATHS,
+    /// The gateway cannot inspect this agent's connections (it pins certificates, or speaks HTTP/2 only): it gets
+    /// its sign-in as it is, without what refreshes it. Default: false.
+    direct: optional Shape::Flag,
+    /// For a direct agent: the command that refreshes the sign-in on this machine, before the agent starts.
+    refresh: optional Shape::Command,
 };

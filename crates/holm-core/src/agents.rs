@@ -9,7 +9,7 @@ use crate::config::{Agent, Name, Variable};
 use crate::{Code, Fault};
 use known::{KnownAgent, KnownAgents};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The default time limit of a run.
@@ -28,6 +28,10 @@ pub struct UserAgent {
     pub timeout: Option<Duration>,
     pub env: Vec<Variable>,
     pub files: Vec<PathBuf>,
+    /// As [`KnownAgent::direct`].
+    pub direct: bool,
+    /// `None`: that of the table.
+    pub refresh: Option<Vec<String>>,
 }
 
 /// The user's answer for all projects, in the settings.
@@ -70,6 +74,8 @@ pub struct Called {
     pub is_theirs: bool,
     /// The user's answer for all projects.
     pub sign_in: Option<Consent>,
+    /// It gets the sign-in as it is, because the gateway cannot inspect its connections.
+    pub is_direct: bool,
 }
 
 // === impl Agents ===
@@ -126,6 +132,7 @@ impl Agents {
             known,
             is_theirs: is_theirs && !is_approved,
             sign_in: user.and_then(|agent| agent.sign_in),
+            is_direct: known.is_some_and(|known| known.direct) || user.is_some_and(|it| it.direct),
         })
     }
 
@@ -201,6 +208,14 @@ impl Called {
             ));
         }
         None
+    }
+
+    /// The files of the user's that are inside while it runs, and must go with it.
+    pub fn borrowed_files(&self, home: &Path) -> Vec<PathBuf> {
+        let known = self.known.filter(|_| self.is_direct);
+        let sign_ins = known.map_or(&[][..], |known| &known.sign_ins);
+        let direct = sign_ins.iter().map(|listed| home.join(&listed.file));
+        self.files.iter().cloned().chain(direct).collect()
     }
 
     /// Whether the user's own settings name what it gets.

@@ -8,7 +8,9 @@ pub mod network;
 pub mod path;
 pub mod value;
 
-pub use network::{Address, Destination, HostHeader, HostPattern, InvalidDestination};
+pub use network::{
+    Address, Destination, HostHeader, HostPattern, InvalidDestination, InvalidProxy, ProxyUrl,
+};
 pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
 pub use value::{
     InvalidDuration, InvalidSize, InvalidVariable, Name, Variable, display_size, parse_duration,
@@ -48,6 +50,8 @@ pub struct Project {
     pub setup: Vec<String>,
     /// `None`: known manifests and lock files.
     pub setup_inputs: Option<Vec<Pattern>>,
+    /// Files of `include` and of the user's `[home] copy` that `setup` gets too.
+    pub setup_files: Vec<Place>,
     pub include: Vec<Pattern>,
     pub protected_paths: Vec<ProtectedPath>,
     pub isolation: Scope,
@@ -207,7 +211,12 @@ pub enum Receiver {
     Service(Name),
     Runs,
     Sessions,
+    /// The commands of `setup`.
+    Setup,
 }
+
+/// The word for [`Receiver::Setup`] in `secrets.*.to`.
+pub const SETUP_RECEIVER: &str = "setup";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
@@ -314,6 +323,7 @@ impl Receiver {
             Receiver::Service(name) => name.as_str(),
             Receiver::Runs => "runs",
             Receiver::Sessions => "sessions",
+            Receiver::Setup => SETUP_RECEIVER,
         }
     }
 }

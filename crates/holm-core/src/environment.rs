@@ -152,6 +152,29 @@ pub fn looks_secret(name: &str, value: &str) -> bool {
     (says_so && value.len() >= SHORTEST_SECRET && !is_harmless) || is_random(value)
 }
 
+/// The values in the text of a settings file (`.npmrc`, `.netrc`, `.env`) that look like secrets: after a word
+/// that says so, or as the password of a URL.
+pub fn secrets_in(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let ends = |character: char| character.is_whitespace() || "=:,;\"'".contains(character);
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(ends).filter(|word| !word.is_empty()).collect();
+        let pairs = words.windows(2);
+        let secret = pairs.filter(|pair| looks_secret(pair[0], pair[1]));
+        found.extend(secret.map(|pair| pair[1]));
+        let urls = line.split(char::is_whitespace);
+        found.extend(urls.filter_map(password));
+    }
+    found
+}
+
+fn password(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    user.split_once(':').map(|(_, password)| password)
+}
+
 /// Whether the rest of a URL has a password for another machine.
 fn has_remote_password(rest: &str) -> bool {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -192,6 +215,25 @@ mod tests {
                 _ => None,
             }
         }
+    }
+
+    #[test]
+    fn secrets_of_settings_files_are_found() {
+        let check = |text: &str, expect: &[&str]| assert_eq!(secrets_in(text), expect, "{text}");
+        check(
+            "registry=https://npm.example.org/\n//npm.example.org/:_authToken=npm_1234567890ab\n",
+            &["npm_1234567890ab"],
+        );
+        check(
+            "machine example.org login me password tr0ub4dor-and-3",
+            &["tr0ub4dor-and-3"],
+        );
+        check(
+            "index-url = https://me:s3cr3t@pypi.example.org/simple",
+            &["s3cr3t"],
+        );
+        check("API_TOKEN=\"abcdef123456\"\nPORT=3000\n", &["abcdef123456"]);
+        check("color=always\nloglevel=warn\n", &[]);
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub struct ExecRequest {
     /// Whether the program gets the variables of `[env]`. Programs that holm runs for itself do not.
     #[serde(default)]
     pub with_env: bool,
+    /// It is a command of `setup`, which may be a receiver of secrets.
+    #[serde(default)]
+    pub is_setup: bool,
 }
 
 /// What becomes of the workspace's secrets in the output of a command.

@@ -120,6 +120,9 @@ const WARM: &str = "warm-";
 const CACHE: &str = "cache-";
 const VOLUME: &str = "volume-";
 
+/// Marks an input that is the user's own.
+const GIVEN: char = '\u{1}';
+
 /// Changed when layers are built in another way, so that older ones are not used.
 const FORMAT: &str = "2";
 const SEED_FORMAT: &str = "seed 2";
@@ -345,6 +348,17 @@ pub fn with_env(
     inputs
 }
 
+/// Adds what `setup` gets of the user's own: names, and digests that reveal nothing. No path begins with
+/// this character.
+pub fn with_given(
+    mut inputs: Vec<(String, String)>,
+    given: &[(String, String)],
+) -> Vec<(String, String)> {
+    let given = given.iter();
+    inputs.extend(given.map(|(name, digest)| (format!("{GIVEN}{name}"), digest.clone())));
+    inputs
+}
+
 /// Why a set-up runs although an earlier one exists: the first part that differs, as one line. `None`: nothing
 /// that the user changed.
 pub fn why_again(before: &Ingredients, now: &Ingredients) -> Option<String> {
@@ -372,9 +386,9 @@ pub fn why_again(before: &Ingredients, now: &Ingredients) -> Option<String> {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
-        let first = match first.strip_prefix('\0') {
-            Some(variable) => format!("{variable} of `[env]`"),
-            None => (*first).to_owned(),
+        let first = match (first.strip_prefix('\0'), first.strip_prefix(GIVEN)) {
+            (Some(variable), _) => format!("{variable} of `[env]`"),
+            (None, given) => given.unwrap_or(first).to_owned(),
         };
         return Some(format!("{first}{others} changed"));
     }

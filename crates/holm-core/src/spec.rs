@@ -273,6 +273,9 @@ pub struct Layers {
     pub setup: Option<Setup>,
     /// The key of the checkout's build output; below the setup layer.
     pub warm: Option<String>,
+    /// Why the setup failed whose files the workspace has (`up --keep`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// A layer that can be rebuilt.
@@ -287,6 +290,15 @@ pub struct Setup {
     /// Other code built it, and this workspace must not.
     #[serde(default)]
     pub borrowed: bool,
+    /// Files of the user that the commands get, as `holm.toml` names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// What the commands get of the user's own: names, and digests with a key of this installation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<(String, String)>,
+    /// In [`Purpose::Setup`]: the id of the workspace that needs the layer. Its secrets and uploads count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
 }
 
 /// The purpose of a workspace.

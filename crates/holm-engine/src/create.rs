@@ -32,6 +32,7 @@ pub struct NewWorkspace {
     pub reuse: Reuse,
     pub owner: String,
     pub admission: Admission,
+    pub failed_setup: FailedSetup,
     /// Complete except for `id` and `label`, which the engine sets.
     pub spec: WorkspaceSpec,
     /// For a request with an idempotency key, which stores the id before the workspace is
@@ -45,6 +46,14 @@ pub enum Reuse {
     /// Start it if it is stopped, and return it.
     Return,
     Refuse,
+}
+
+/// What happens to a workspace whose setup fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedSetup {
+    Undo,
+    /// It stays, stopped, with the files as the setup left them; the creation still fails.
+    Keep,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +73,14 @@ const UNDO_PAUSES: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::ZERO,
 ];
+
+/// What a creation under way holds.
+struct Making {
+    turn: OwnedMutexGuard<()>,
+    progress: Progress,
+    cancel: Cancel,
+    failed_setup: FailedSetup,
+}
 
 // === impl Engine ===
 
@@ -153,7 +170,13 @@ impl Inner {
                     drop(admitting);
                     self.creations.begin(&record.id, &cancel);
                     begun(&record.id);
-                    return self.make(record, turn, progress, cancel).await;
+                    let making = Making {
+                        turn,
+                        progress,
+                        cancel,
+                        failed_setup: new.failed_setup,
+                    };
+                    return self.make(record, making).await;
                 }
                 Err(StoreError::LabelTaken { label, holder }) => match (&new.label, new.reuse) {
                     (None, _) if attempt < MADE_UP_TRIES => made_up = random_label(),
@@ -188,13 +211,13 @@ impl Inner {
         }
     }
 
-    async fn make(
-        &self,
-        mut record: WorkspaceRecord,
-        turn: OwnedMutexGuard<()>,
-        progress: Progress,
-        cancel: Cancel,
-    ) -> Result<Created, Fault> {
+    async fn make(&self, mut record: WorkspaceRecord, making: Making) -> Result<Created, Fault> {
+        let Making {
+            turn,
+            progress,
+            cancel,
+            failed_setup,
+        } = making;
         let goal = Goal::Reach(Desired::Running);
         let made = tokio::select! {
             biased;
@@ -214,6 +237,9 @@ impl Inner {
                     .await
                     .map(Created::New)
             }
+            Err(fault) if fault.code == Code::SetupFailed && failed_setup == FailedSetup::Keep => {
+                Err(self.keep_or_undo(&record, fault).await)
+            }
             Err(fault) => {
                 self.undo_or_try_again(&record).await;
                 Err(fault)
@@ -222,6 +248,41 @@ impl Inner {
         self.creations.end(&record.id);
         drop(turn);
         outcome
+    }
+
+    /// Keeps the workspace of a failed setup, and says so in the error.
+    async fn keep_or_undo(&self, record: &WorkspaceRecord, mut fault: Fault) -> Fault {
+        let kept = match self.keep_failed(record, &fault).await {
+            Some(Ok((kept, _))) => self.acknowledge(&kept).await.map(|()| kept),
+            Some(Err(failed)) => Err(failed),
+            None => {
+                self.undo_or_try_again(record).await;
+                fault.hint = "another `up` ran this set-up; type the command again".to_owned();
+                return fault;
+            }
+        };
+        match kept {
+            Ok(kept) => {
+                self.undo_builder(&kept.id).await;
+                self.notices.send(&kept.id, Notice::Created);
+                let label = &kept.label;
+                // Its other lines say what `--keep` has done.
+                let log = fault
+                    .hint
+                    .lines()
+                    .find(|line| line.starts_with("whole output"));
+                let kept = format!("{label} was kept as `setup` left it: `holm enter {label}`");
+                let remove = format!("remove it: `holm rm {label}`");
+                let lines = [Some(kept.as_str()), Some(&remove), log];
+                fault.hint = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
+            }
+            Err(failed) => {
+                self.undo_or_try_again(record).await;
+                let why = failed.message();
+                fault.hint = format!("it could not be kept ({why}); {}", fault.hint);
+            }
+        }
+        fault
     }
 
     async fn acknowledge(&self, record: &WorkspaceRecord) -> Result<(), Fault> {

@@ -6,7 +6,7 @@
 use crate::admission::Admission;
 use crate::clock::now;
 use crate::converge::Goal;
-use crate::create::{Created, NewWorkspace, Reuse};
+use crate::create::{Created, FailedSetup, NewWorkspace, Reuse};
 use crate::engine::{Engine, Inner, detached};
 use crate::progress::Progress;
 use crate::remove::{Losing, Removal};
@@ -79,6 +79,7 @@ impl Engine {
             reuse: Reuse::Refuse,
             owner: record.owner.clone(),
             admission,
+            failed_setup: FailedSetup::Undo,
             spec: forked(&record, at)?,
             turn: None,
         };
@@ -288,6 +289,7 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         spec.volumes = snapshot.spec.volumes.clone();
         spec.moving = None;
     } else {
+        spec.layers.failed = None;
         spec.moving = set_up_again(&mut spec.code, spec.layers.setup.is_some());
     }
     for volume in &mut spec.volumes {

@@ -8,15 +8,17 @@
 
 use crate::clock::now;
 use crate::converge::Goal;
+use crate::driver::Observation;
 use crate::engine::Inner;
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use holm_core::config::Policy;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
-use holm_core::spec::{Brought, Network, Purpose, Seed, Setup, Volume, WorkspaceSpec};
+use holm_core::spec::{Brought, Network, Origin, Purpose, Seed, Setup, Volume, WorkspaceSpec};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, WorkspaceId};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -111,8 +113,38 @@ impl Inner {
             Ok(_) => self.act(&builder, &[Action::BuildLayer], progress).await,
             Err(fault) => Err(fault),
         };
-        self.undo_builder(&record.id).await;
+        // A creation whose setup failed ends with its builder, unless the user keeps that.
+        if built.is_ok() || record.birth == Birth::Acknowledged {
+            self.undo_builder(&record.id).await;
+        }
         built.map(drop)
+    }
+
+    /// Makes the pending workspace of a failed setup as the setup left it, stopped. `None`: another request
+    /// ran the setup, so its files are not this one's.
+    pub(crate) async fn keep_failed(
+        &self,
+        record: &WorkspaceRecord,
+        why: &Fault,
+    ) -> Option<Result<(WorkspaceRecord, Observation), Fault>> {
+        let builder = self.setups.of(&record.id)?;
+        let _turn = self.workspaces.lock(&builder.id).await;
+        let kept = WorkspaceRecord {
+            desired: Desired::Stopped,
+            spec: Arc::new(as_left(record, &builder, why)),
+            ..record.clone()
+        };
+        let (id, spec) = (kept.id.clone(), Arc::clone(&kept.spec));
+        let stored = self.store.call(move |store| {
+            store.set_spec(&id, &spec)?;
+            store.set_desired(&id, Desired::Stopped)
+        });
+        let made = async {
+            stored.await?;
+            let goal = Goal::Reach(Desired::Stopped);
+            self.converge(&kept, goal, &Progress::default()).await
+        };
+        Some(made.await.map(|observation| (kept, observation)))
     }
 
     /// Undoes the temporary workspace that was created for this one, finished or not.
@@ -152,8 +184,8 @@ fn borrowed_and_gone(record: &WorkspaceRecord, layer: &LayerKey) -> Fault {
     )
 }
 
-/// The spec of the temporary workspace: like the one that needs the layer, without the user's own
-/// files. A seed's workspace has the setup layer and its volume, empty. For a workspace that was
+/// The spec of the temporary workspace: like the one that needs the layer, without those files of the user
+/// that `setup_files` does not name. A seed's workspace has the setup layer and its volume, empty. For a workspace that was
 /// moved, it has the first commit, because the key belongs to that one.
 fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceRecord, Fault> {
     let id = WorkspaceId::random();
@@ -167,7 +199,13 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
     })?;
     let asked = &record.spec;
     let (purpose, setup, volumes) = match needed {
-        Needed::Setup(setup) => (Purpose::Setup(setup.clone()), None, Vec::new()),
+        Needed::Setup(setup) => {
+            let setup = Setup {
+                workspace: Some(record.id.to_string()),
+                ..setup.clone()
+            };
+            (Purpose::Setup(setup), None, Vec::new())
+        }
         Needed::Seed(volume, seed) => {
             let empty = Volume {
                 policy: Policy::Isolated,
@@ -183,7 +221,6 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
     let spec = WorkspaceSpec {
         id: id.to_string(),
         label: label.to_string(),
-        purpose,
         volumes,
         generation: 0,
         origin: None,
@@ -193,10 +230,11 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         layers: holm_core::spec::Layers {
             setup,
             warm: asked.layers.warm.clone(),
+            failed: None,
         },
         // `setup` may have to change files that agents must not; the result is checked afterwards.
         protected_paths: Vec::new(),
-        home_copies: Vec::new(),
+        home_copies: given_home_files(asked, &purpose),
         services: Vec::new(),
         network: Network {
             ports: Vec::new(),
@@ -204,9 +242,10 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
             ..asked.network.clone()
         },
         brought: Brought {
-            include_tar: None,
+            include_tar: given_upload(asked, &purpose),
             dirty: asked.brought.dirty.clone(),
         },
+        purpose,
         ..WorkspaceSpec::clone(asked)
     };
     let at = now();
@@ -222,6 +261,62 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         removed_at: None,
         ..record.clone()
     })
+}
+
+/// The spec of a workspace that begins with the files of the builder of its failed setup. Its volumes begin
+/// empty: a seed may need what the setup did not make.
+fn as_left(record: &WorkspaceRecord, builder: &WorkspaceRecord, why: &Fault) -> WorkspaceSpec {
+    let asked = WorkspaceSpec::clone(&record.spec);
+    let volumes = asked.volumes.into_iter();
+    let message = why.message();
+    WorkspaceSpec {
+        layers: holm_core::spec::Layers {
+            setup: None,
+            warm: asked.layers.warm,
+            failed: message.lines().next().map(str::to_owned),
+        },
+        volumes: volumes
+            .map(|volume| Volume {
+                seed: None,
+                ..volume
+            })
+            .collect(),
+        origin: Some(Origin {
+            workspace: builder.id.to_string(),
+            label: builder.label.to_string(),
+            snapshot: None,
+            volumes: Vec::new(),
+        }),
+        brought: Brought::default(),
+        ..asked
+    }
+}
+
+/// The files of `[home] copy` that the setup gets.
+fn given_home_files(asked: &WorkspaceSpec, purpose: &Purpose) -> Vec<PathBuf> {
+    let Purpose::Setup(setup) = purpose else {
+        return Vec::new();
+    };
+    let of_home = setup
+        .files
+        .iter()
+        .filter_map(|file| file.strip_prefix("~/"));
+    let of_home: Vec<_> = of_home.map(|file| asked.home.join(file)).collect();
+    let copies = asked.home_copies.iter();
+    copies
+        .filter(|copy| of_home.contains(copy))
+        .cloned()
+        .collect()
+}
+
+/// The included files, if the setup gets some of them.
+fn given_upload(asked: &WorkspaceSpec, purpose: &Purpose) -> Option<PathBuf> {
+    let Purpose::Setup(setup) = purpose else {
+        return None;
+    };
+    let mut files = setup.files.iter();
+    let is_of_tree = files.any(|file| !file.starts_with("~/"));
+    asked.brought.include_tar.clone().filter(|_| is_of_tree)
 }
 
 fn as_begun(code: &holm_core::spec::Code) -> holm_core::spec::Code {

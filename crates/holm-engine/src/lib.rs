@@ -54,7 +54,7 @@ pub mod work;
 pub use admission::Admission;
 pub use bridge::try_blocking;
 pub use command::Stopped;
-pub use create::{Created, NewWorkspace, Reuse};
+pub use create::{Created, FailedSetup, NewWorkspace, Reuse};
 pub use data::{Reset, WasReset};
 pub use driver::{Driver, Drivers, Journaled};
 pub use engine::{Bounds, Engine, MissingObjects};

@@ -44,6 +44,11 @@ impl Setups {
         self.builders().insert(id.clone(), builder.clone());
     }
 
+    /// The temporary workspace that was created for this one.
+    pub(crate) fn of(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {
+        self.builders().get(id).cloned()
+    }
+
     pub(crate) fn end(&self, id: &WorkspaceId) -> Option<WorkspaceRecord> {
         self.builders().remove(id)
     }

@@ -14,6 +14,7 @@ use holm_core::isolation::Isolation;
 use holm_core::plan::{Keeper, State};
 use holm_core::reference::{Candidate, Here};
 use holm_core::service::status::ServiceStatus;
+use holm_core::session::protocol::Session;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::{Birth, state};
 use holm_core::{Fault, Label, ProjectId, ProjectName, WorkspaceId, WorkspaceRef};
@@ -44,6 +45,8 @@ pub struct View {
     /// Bytes through its gateway, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
+    /// As its keeper reported them, the oldest first; `None`: the keeper has to be asked.
+    pub sessions: Option<Vec<Session>>,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
     /// When its keeper reported this, if that is some seconds ago.
@@ -55,9 +58,14 @@ pub struct View {
 /// A workspace as it was observed.
 pub(crate) struct Observed {
     pub(crate) observation: Result<Observation, Fault>,
+    /// As in [`View::sessions`].
+    pub(crate) sessions: Option<Vec<Session>>,
     /// When, if that is some seconds ago.
     pub(crate) at: Option<Timestamp>,
 }
+
+/// The reason of a workspace that was kept after its setup failed and has not been started since.
+const SETUP_FAILED: &str = "setup_failed";
 
 // === impl Engine ===
 
@@ -222,7 +230,11 @@ impl Inner {
     }
 
     fn judge(&self, record: WorkspaceRecord, project: ProjectName, observed: Observed) -> View {
-        let Observed { observation, at } = observed;
+        let Observed {
+            observation,
+            sessions,
+            at,
+        } = observed;
         let declared = &record.spec.services;
         let seen = observation.as_ref().ok();
         let carried = seen.and_then(|observation| observation.carried);
@@ -237,7 +249,10 @@ impl Inner {
                 // It runs, but a part of it does not.
                 let of_kernel = isolation.as_ref().and_then(Isolation::limit_reached);
                 let services = service::all(declared, observation.services, word);
+                let kept = record.spec.layers.failed.as_ref();
+                let kept = kept.filter(|_| word == State::Stopped);
                 let reason = reason
+                    .or(kept.map(|_| SETUP_FAILED.to_owned()))
                     .or(of_kernel.map(str::to_owned))
                     .or_else(|| service::trouble(&services).filter(|_| word == State::Running));
                 (word, reason, isolation, services)
@@ -260,6 +275,7 @@ impl Inner {
             services,
             carried,
             tip: tip.unwrap_or_default(),
+            sessions,
             observed_at: at,
             was_stopped: false,
         }
@@ -283,13 +299,19 @@ impl Observed {
     pub(crate) fn now(observation: Result<Observation, Fault>) -> Self {
         Self {
             observation,
+            sessions: None,
             at: None,
         }
     }
 }
 
-/// The note of `show` about an unfinished move.
+/// The note of `show` about a failed setup or an unfinished move.
 fn unfinished_note(spec: &WorkspaceSpec, id: &WorkspaceId) -> Option<String> {
+    if let Some(failed) = &spec.layers.failed {
+        return Some(format!(
+            "it was kept as its failed `setup` left it: {failed}"
+        ));
+    }
     let moving = spec.moving.as_ref()?;
     let to = moving.ref_name.as_ref().unwrap_or(&moving.commit);
     Some(format!(

@@ -23,7 +23,9 @@ mod seed;
 
 pub use attributes::{lfs_patterns, submodule_paths, uses_lfs};
 pub use bare::Bare;
-pub use base::{Build, base_is_present, build_base, build_base_dated, mark_base_used};
+pub use base::{
+    Build, COMMIT_FILES, base_files, base_is_present, build_base, build_base_dated, mark_base_used,
+};
 pub use begin::init;
 pub use clone::{Dial, ORIGIN, clone, origin_of};
 pub use command::{Cancel, MINIMUM_VERSION, Version, require_version, version};

@@ -4,11 +4,15 @@ use crate::descriptors::explain;
 use crate::directories::WorkspaceDirs;
 use crate::guests::GuestDoor;
 use crate::wire::{Defence, Grant, Mounted, Status, VolumeMount};
+use holm_core::Fault;
 use holm_core::spec::{Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use holm_proxy::gateway::Proxy;
 
 /// What a keeper has to know of its workspace, whatever makes it run. The driver adds what it needs itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -42,6 +46,9 @@ pub struct Plan {
     /// What leads in and out.
     #[serde(default)]
     pub network: Network,
+    /// What the network of this machine needs.
+    #[serde(default)]
+    pub surrounding: SurroundingNetwork,
     /// Started by the keeper as soon as the workspace runs.
     #[serde(default)]
     pub services: Vec<Service>,
@@ -65,6 +72,19 @@ pub struct Plan {
     /// Defences that a test switched off to show what they hold back.
     pub without: Vec<Defence>,
 }
+
+/// The network that this machine is in, as the user's settings say.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SurroundingNetwork {
+    pub proxy: Option<Proxy>,
+    /// Reached without the proxy; each a [`Destination`](holm_core::config::Destination).
+    pub no_proxy: Vec<String>,
+    /// CA certificates that programs inside trust besides those of the machine (PEM).
+    pub ca: String,
+}
+
+/// Reads [`SurroundingNetwork`] from the user's settings, when a workspace is started.
+pub type NetworkSource = Arc<dyn Fn() -> Result<SurroundingNetwork, Fault> + Send + Sync>;
 
 /// The keeper's one answer on its stdout.
 #[derive(Clone, Debug, Serialize, Deserialize)]

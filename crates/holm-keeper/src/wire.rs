@@ -19,7 +19,7 @@ use holm_core::route::PortAddress;
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::session::protocol::{
-    Attach, AttachMessage, SessionNotice, SessionRequest, SessionResponse,
+    Attach, AttachMessage, Session, SessionNotice, SessionRequest, SessionResponse,
 };
 use holm_core::spec::{Egress, Service, WorkspaceSpec};
 use serde::{Deserialize, Serialize};
@@ -155,10 +155,17 @@ pub enum Op {
     SetServices(Vec<Service>),
     /// Replaces the secrets. Answered with `Done` when files are in place.
     SetSecrets(Vec<Grant>),
-    /// Replaces the sign-in of an agent. Answered with `Done`.
+    /// Replaces the sign-in of an agent, for a run or session that is about to start, or (without a holder)
+    /// for those that have it. Answered with `Done`.
     SetSignIns {
         agent: String,
         sign_ins: Vec<SignIn>,
+        #[serde(default)]
+        holder: Option<String>,
+    },
+    /// The holder did not start. Answered with `Done`.
+    EndSignIns {
+        holder: String,
     },
     /// Answered with `Session`.
     Session(SessionRequest),
@@ -305,6 +312,9 @@ pub struct Seen {
     pub status: Status,
     /// The listening ports inside, sorted.
     pub listening: Vec<u16>,
+    /// The oldest first; a keeper of an earlier release does not say.
+    #[serde(default)]
+    pub sessions: Option<Vec<Session>>,
     /// How many of the client's questions came before this.
     pub answered: u64,
 }

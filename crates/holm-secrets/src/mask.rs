@@ -10,6 +10,7 @@ use crate::Value;
 use crate::encodings;
 use crate::patterns::Patterns;
 use std::collections::BTreeSet;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 /// The replacement for a value.
@@ -58,6 +59,26 @@ impl Known {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether a value is in what the reader reads.
+    pub fn is_in(&self, mut reader: impl Read) -> io::Result<bool> {
+        let mut buffer = vec![0; 64 << 10];
+        let mut state = 0;
+        loop {
+            let length = match reader.read(&mut buffer) {
+                Ok(0) => return Ok(false),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for byte in &buffer[..length] {
+                state = self.0.next(state, *byte);
+                if self.0.whole(state) > 0 {
+                    return Ok(true);
+                }
+            }
+        }
     }
 
     /// Masks a whole text.

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 const RECORD: &[u8] = b"holm secret record 1";
 const KEY_ID: &[u8] = b"holm master key id 1";
+const DIGEST: &[u8] = b"holm digest 1";
 const SALT: usize = 32;
 const NONCE: usize = 12;
 
@@ -45,6 +46,16 @@ pub fn random<const N: usize>() -> Result<[u8; N], SealError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| SealError::NoRandomness)?;
     Ok(bytes)
+}
+
+/// A digest that reveals nothing about the bytes without the key, and is the same for the same bytes.
+pub fn keyed_digest(key: &Value, bytes: &[u8]) -> String {
+    let mut digest = [0; 16];
+    let hkdf = Hkdf::<Sha256>::new(None, key.reveal().as_bytes());
+    // HKDF fails only for lengths over 255 hashes.
+    let done = hkdf.expand_multi_info(&[DIGEST, bytes], &mut digest);
+    debug_assert!(done.is_ok());
+    encode(&digest)
 }
 
 // === impl MasterKey ===

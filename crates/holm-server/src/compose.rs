@@ -63,19 +63,20 @@ impl App {
         }
         let found = look_for_programs(create, &judged, &root, &home).await?;
         notes.extend(not_shown(&found, &judged));
+        let (brought, received) = self.brought(create)?;
         let surroundings = Surroundings {
             root: &root,
             home: &home,
             toolchains: &found.shown,
+            brought: &brought,
         };
+        let (layers, said) = self.layers(create, project, &judged, surroundings).await?;
+        notes.extend(said);
         let (config, start) = (&judged.config, Start::of(create, &root, &home));
-        let (layers, why) = self.layers(create, project, config, surroundings).await?;
-        notes.extend(why);
         let caches = self.caches(&start, project, config).await?;
         let volumes = self.volumes(&start, project, config).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
-        let (brought, received) = self.brought(create)?;
         notes.extend(create.notes.iter().cloned());
         let spec = WorkspaceSpec {
             version: Version,

@@ -24,7 +24,9 @@ use futures_util::stream;
 use holm_api::workspace::{CreateEvent, CreateWorkspace, Workspace};
 use holm_core::{Fault, ProjectId, RequestId, WorkspaceId};
 use holm_engine::progress::ProgressEvent;
-use holm_engine::{Admission, Created, NewWorkspace, Once, Progress, Reuse, Turn, View};
+use holm_engine::{
+    Admission, Created, FailedSetup, NewWorkspace, Once, Progress, Reuse, Turn, View,
+};
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -164,12 +166,18 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
         true => Admission::Force,
         false => Admission::Check,
     };
+    let failed_setup = if create.keep {
+        FailedSetup::Keep
+    } else {
+        FailedSetup::Undo
+    };
     let new = NewWorkspace {
         project_id: id,
         label,
         reuse,
         owner,
         admission,
+        failed_setup,
         spec,
         turn: creation.right.turn(),
     };

@@ -1,12 +1,14 @@
 //! Which layers a workspace gets: the key of its setup, and the checkout's build output.
 
+use super::secrets::Sources;
+use super::trust::Judged;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, ProjectConfig};
 use holm_core::layer::{self, Choice, Ingredients, Layer, LayerKey, Maker, SeedIngredients};
 use holm_core::spec::WorkspaceSpec;
-use holm_core::spec::{Cache, Layers, Seed, Setup, Volume};
+use holm_core::spec::{Brought, Cache, Layers, Seed, Setup, Volume};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{Driver, is_without, try_blocking};
 use sha2::{Digest, Sha256};
@@ -32,6 +34,8 @@ pub struct Surroundings<'a> {
     pub root: &'a Path,
     pub home: &'a Path,
     pub toolchains: &'a [PathBuf],
+    /// What the client sent with the request.
+    pub brought: &'a Brought,
 }
 
 /// What a workspace starts with, and its paths inside.
@@ -56,45 +60,62 @@ const CACHE_KEY_LENGTH: usize = 8;
 // === impl App ===
 
 impl App {
-    /// The layers of a new workspace, and why its set-up runs again.
+    /// The layers of a new workspace, and notes: what its set-up does not get, and why it runs again.
     pub async fn layers(
         &self,
         create: &CreateWorkspace,
         project: &ProjectRecord,
-        config: &ProjectConfig,
+        judged: &Judged,
         surroundings: Surroundings<'_>,
-    ) -> Result<(Layers, Option<String>), Fault> {
-        let asked = &config.project;
+    ) -> Result<(Layers, Vec<String>), Fault> {
+        let (config, asked) = (&judged.config, &judged.config.project);
         let warm = LayerKey::warm(project.id.as_str());
         let driver = self.engine.drivers().require(asked.driver)?;
         let brought = driver.layer(&warm).await?;
         let installed = brought.as_ref().map(|layer| layer.installed.clone());
         let warm = brought.map(|_| warm.key);
         if asked.setup.is_empty() || create.no_setup {
-            return Ok((Layers { setup: None, warm }, None));
+            let layers = Layers {
+                warm,
+                ..Layers::default()
+            };
+            return Ok((layers, Vec::new()));
         }
+        let sources = Sources {
+            brought: surroundings.brought,
+            home: surroundings.home,
+        };
+        let given = self
+            .given_to_setup(create, project.id.as_str(), judged, sources)
+            .await?;
         let patterns = asked.setup_inputs.as_deref();
         let mut ingredients = self
             .ingredients(create, project, config, surroundings)
             .await?;
+        ingredients.inputs = layer::with_given(ingredients.inputs, &given.digests);
         ingredients.warm.clone_from(&warm);
+        let setup = |key: String, borrowed: bool| Setup {
+            key,
+            commands: asked.setup.clone(),
+            inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
+            borrowed,
+            files: asked.setup_files.iter().map(ToString::to_string).collect(),
+            given: given.digests.clone(),
+            workspace: None,
+        };
         if let (Some(key), true) = (
             &warm,
             layer::is_set_up(&ingredients, &installed.unwrap_or_default()),
         ) {
-            let setup = Setup {
-                key: key.clone(),
-                commands: asked.setup.clone(),
-                inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
-                // No set-up may build the layer of the checkout.
-                borrowed: true,
-            };
+            // No set-up may build the layer of the checkout.
+            let setup = setup(key.clone(), true);
             let note = "`setup` did not run: the checkout has installed exactly this lock file";
             let layers = Layers {
                 setup: Some(setup),
                 warm,
+                failed: None,
             };
-            return Ok((layers, Some(note.to_owned())));
+            return Ok((layers, vec![note.to_owned()]));
         }
         let key = |only: Option<String>| {
             ingredients.only = only;
@@ -104,12 +125,7 @@ impl App {
             }
         };
         let (key, borrowed) = chosen(driver, maker(create), key).await?;
-        let setup = Setup {
-            key,
-            commands: asked.setup.clone(),
-            inputs: patterns.map(|patterns| patterns.iter().map(ToString::to_string).collect()),
-            borrowed,
-        };
+        let setup = setup(key, borrowed);
         let key = LayerKey {
             project: project.id.to_string(),
             key: setup.key.clone(),
@@ -120,8 +136,9 @@ impl App {
         let layers = Layers {
             setup: Some(setup),
             warm,
+            failed: None,
         };
-        Ok((layers, why))
+        Ok((layers, given.notes.into_iter().chain(why).collect()))
     }
 
     async fn ingredients(
@@ -179,9 +196,12 @@ impl App {
             home: spec.home.to_string_lossy().into_owned(),
             toolchains: toolchains(&spec.toolchains),
             warm: spec.layers.warm.clone(),
-            inputs: layer::with_env(
-                layer::inputs(committed.iter().cloned(), &[], patterns),
-                &spec.env,
+            inputs: layer::with_given(
+                layer::with_env(
+                    layer::inputs(committed.iter().cloned(), &[], patterns),
+                    &spec.env,
+                ),
+                &setup.given,
             ),
             only: None,
         };

@@ -1,5 +1,5 @@
 //! Starts workspaces again whose processes ended although they should run: after a reboot, and when their
-//! keeper or init was killed (`[daemon] resume`).
+//! keeper or init was killed. `[daemon] resume` is about reboots only.
 //!
 //! Only the workspace and its services start. Runs and sessions that were interrupted are recorded as such and
 //! are not repeated. A workspace that needs stored secrets waits until they are unlocked.
@@ -7,7 +7,7 @@
 use super::App;
 use super::routes::{Death, Deaths};
 use holm_core::{Code, WorkspaceId};
-use holm_engine::try_blocking;
+use holm_engine::{is_without, try_blocking};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,7 +42,11 @@ pub async fn begin(app: Arc<App>, mut deaths: Deaths) {
     let mut tries: HashMap<WorkspaceId, Tries> = HashMap::new();
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     while let Some(Death { id, by_reboot }) = deaths.recv().await {
-        if !app.wants_resume().await {
+        let is_wanted = match by_reboot {
+            true => app.wants_resume().await,
+            false => !is_without("revival"),
+        };
+        if !is_wanted {
             continue;
         }
         let pause = if by_reboot {

@@ -138,6 +138,12 @@ pub fn untaken(before: &WorkspaceSpec, config: &ProjectConfig) -> Vec<Untaken> {
         let list =
             |inputs: &Option<Vec<String>>| inputs.as_deref().map_or("default".to_owned(), list);
         compare("setup_inputs", &list(&setup.inputs), &list(&inputs));
+        let files = asked.setup_files.iter().map(ToString::to_string).collect();
+        compare(
+            "setup_files",
+            &list(&Some(setup.files.clone())),
+            &list(&Some(files)),
+        );
     }
     for (name, inputs) in &now.seed_inputs {
         let old = then.seed_inputs.get(name).unwrap_or(inputs);

@@ -21,6 +21,7 @@ pub fn workspace(view: View) -> Workspace {
         note,
         carried: _,
         tip,
+        sessions: _,
         observed_at,
         was_stopped: _,
     } = view;

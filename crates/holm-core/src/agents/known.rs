@@ -62,6 +62,13 @@ pub struct KnownAgent {
     #[serde(default)]
     pub copies: Vec<String>,
     pub instructions: Option<Instructions>,
+    /// The gateway cannot inspect its connections (it pins certificates, or speaks HTTP/2 only): it gets the
+    /// sign-in as it is, without what refreshes it.
+    #[serde(default)]
+    pub direct: bool,
+    /// For a direct one: the command that refreshes the sign-in on the user's machine.
+    #[serde(default)]
+    pub refresh: Vec<String>,
 }
 
 /// A file with a sign-in. Pointers are those of RFC 6901.

@@ -35,11 +35,95 @@ pub struct Address {
     pub port: NonZeroU16,
 }
 
+/// A proxy that connects to other hosts: `http://proxy.example.org:3128`, with or without `user:password@`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProxyUrl {
+    pub host: String,
+    pub port: NonZeroU16,
+    /// `user:password`.
+    pub user: Option<String>,
+}
+
 /// The `Host` of an HTTP request: `localhost:3000`, `shop.test`, `[::1]:8080`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostHeader(String);
 
 crate::checked_text!(HostHeader);
+
+/// The port of a proxy whose address has none.
+const PROXY_PORT: NonZeroU16 = NonZeroU16::new(80).unwrap();
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidProxy {
+    #[error("it must begin with `http://`; TLS to the proxy itself and SOCKS are not supported")]
+    Scheme,
+    #[error("after `host:port` there is more")]
+    Path,
+    #[error("its user has a control character")]
+    User,
+    #[error(transparent)]
+    Address(#[from] InvalidDestination),
+}
+
+// === impl ProxyUrl ===
+
+impl ProxyUrl {
+    pub fn parse(text: &str) -> Result<Self, InvalidProxy> {
+        let rest = text.strip_prefix("http://").ok_or(InvalidProxy::Scheme)?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (user, place) = match rest.rsplit_once('@') {
+            Some((user, place)) => (Some(unescaped(user)), place),
+            None => (None, rest),
+        };
+        if place.contains('/') {
+            return Err(InvalidProxy::Path);
+        }
+        if user
+            .as_ref()
+            .is_some_and(|user| user.contains(char::is_control))
+        {
+            return Err(InvalidProxy::User);
+        }
+        let Address { host, port } = match Address::parse(place) {
+            Err(InvalidDestination::NoPort) => Address {
+                port: PROXY_PORT,
+                ..Address::parse(&format!("{place}:{PROXY_PORT}"))?
+            },
+            parsed => parsed?,
+        };
+        Ok(Self { host, port, user })
+    }
+}
+
+/// A text with its `%40` replaced.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped.filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Without the password.
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}:{}", self.host, self.port)
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDestination {
@@ -277,6 +361,41 @@ impl fmt::Display for Address {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proxies() {
+        let check = |text: &str, expect: Result<(&str, u16, Option<&str>), InvalidProxy>| {
+            let parsed = ProxyUrl::parse(text);
+            let found = parsed
+                .as_ref()
+                .map_err(Clone::clone)
+                .map(|url| (url.host.as_str(), url.port.get(), url.user.as_deref()));
+            assert_eq!(found, expect, "{text}");
+            assert!(!format!("{parsed:?}").contains("p@ss"), "{text}");
+        };
+        check(
+            "http://proxy.example.org:3128",
+            Ok(("proxy.example.org", 3128, None)),
+        );
+        check(
+            "http://proxy.example.org/",
+            Ok(("proxy.example.org", 80, None)),
+        );
+        check(
+            "http://me:p%40ss@10.0.0.1:8080",
+            Ok(("10.0.0.1", 8080, Some("me:p@ss"))),
+        );
+        check("https://proxy.example.org:3128", Err(InvalidProxy::Scheme));
+        check("socks5://proxy.example.org:1080", Err(InvalidProxy::Scheme));
+        check(
+            "http://proxy.example.org:3128/path",
+            Err(InvalidProxy::Path),
+        );
+        check(
+            "http://",
+            Err(InvalidProxy::Address(InvalidDestination::Empty)),
+        );
+    }
 
     #[test]
     fn destinations_are_shown_as_they_are_written() {

@@ -35,6 +35,8 @@ pub enum InvalidPath {
     Empty,
     #[error("it has the control character `{}`", .0.escape_default())]
     Control(char),
+    #[error("it must be relative to the root, or begin with `~/`")]
+    NotGiven,
     #[error("it must be absolute")]
     NotAbsolute,
     #[error("it must be relative to the project's root")]
@@ -204,6 +206,14 @@ impl Place {
         }
         check_relative(text)?;
         Ok(Place::Project(text.to_owned()))
+    }
+
+    /// A file that a workspace gets from the user: of home or of the project.
+    pub fn parse_given(text: &str) -> Result<Self, InvalidPath> {
+        match Self::parse(text)? {
+            Place::Absolute(_) => Err(InvalidPath::NotGiven),
+            place => Ok(place),
+        }
     }
 
     /// A mount point inside: below home or absolute, and not one that the system needs.

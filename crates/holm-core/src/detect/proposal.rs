@@ -6,7 +6,7 @@ use super::database::Access;
 use super::directory::Directory;
 use super::needs::{Migration, Need};
 use super::write;
-use crate::config::{Name, Variable};
+use crate::config::{Name, SETUP_RECEIVER, Variable};
 use crate::layer::is_input;
 use std::collections::BTreeSet;
 
@@ -356,7 +356,7 @@ pub fn valid_name(wish: &str) -> String {
     }
     let name = name.trim_end_matches('-');
     // These words have another meaning as receivers of secrets.
-    let is_reserved = ["runs", "sessions"].contains(&name);
+    let is_reserved = ["runs", "sessions", SETUP_RECEIVER].contains(&name);
     match Name::parse(name) {
         Ok(_) if !is_reserved => name.to_owned(),
         Ok(_) => format!("{name}-service"),

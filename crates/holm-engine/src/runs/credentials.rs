@@ -24,6 +24,7 @@ pub const MOST_CREDENTIAL: u64 = 128 << 10;
 pub struct Credential {
     pub place: PathBuf,
     pub content: Vec<u8>,
+    pub existing: Existing,
 }
 
 /// A file for the home inside. It contains no secret, and stays.
@@ -94,7 +95,8 @@ mv -f "$file.holm-new" "$file"
 /// The script's exit code when another file is at the path.
 const TAKEN: u8 = 45;
 
-/// `$1` is the holder, `$2` the path, `$3` a name for the path. The content comes on stdin.
+/// `$1` is the holder, `$2` the path, `$3` a name for the path, `$4` says whether a file that is there is
+/// replaced. The content comes on stdin.
 const BRING: &str = r#"
 set -eu
 umask 077
@@ -103,7 +105,7 @@ mkdir -p "$store/$3.held"
 if [ -L "$2" ]; then
     [ "$(readlink "$2")" = "$store/$3" ] || exit 45
 elif [ -e "$2" ]; then
-    exit 45
+    [ "$4" = replace ] || exit 45
 fi
 cat > "$store/$3.$1"
 chmod 0400 "$store/$3.$1"
@@ -145,6 +147,31 @@ impl Engine {
         holder: &str,
         provision: Provision,
     ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
+        let has_sign_in = provision.sign_ins.is_some();
+        let brought = self.bring(id, holder, provision).await;
+        if brought.is_err() && has_sign_in {
+            self.end_sign_ins(id, holder).await;
+        }
+        brought
+    }
+
+    /// For a holder that did not start: the keeper itself ends the sign-ins of one that did.
+    pub(crate) async fn end_sign_ins(&self, id: &WorkspaceId, holder: &str) {
+        let ended = async {
+            let keeper = self.inner.keeper(id).await?;
+            keeper.end_sign_ins(holder.to_owned()).await
+        };
+        if let Err(fault) = ended.await {
+            tracing::warn!(%id, %fault, "a sign-in ends with the workspace");
+        }
+    }
+
+    async fn bring(
+        &self,
+        id: &WorkspaceId,
+        holder: &str,
+        provision: Provision,
+    ) -> Result<(Vec<PathBuf>, Vec<String>), Fault> {
         let Provision {
             credentials,
             files,
@@ -154,7 +181,8 @@ impl Engine {
         let _turn = self.inner.credentials.lock(id).await;
         let keeper = self.inner.keeper(id).await?;
         if let Some((agent, sign_ins)) = sign_ins {
-            keeper.set_sign_ins(agent, sign_ins).await?;
+            let holder = Some(holder.to_owned());
+            keeper.set_sign_ins(agent, sign_ins, holder).await?;
         }
         for (existing, option) in [
             (Existing::Keep, "--skip-old-files"),
@@ -169,11 +197,18 @@ impl Engine {
             instruct(&keeper, instructions).await?;
         }
         let (mut places, mut notes) = (Vec::new(), Vec::new());
-        for Credential { place, content } in credentials {
-            let question = Question {
-                input: content,
-                ..question(BRING, holder, &place)
-            };
+        for Credential {
+            place,
+            content,
+            existing,
+        } in credentials
+        {
+            let mut question = question(BRING, holder, &place);
+            question.input = content;
+            question.argv.push(match existing {
+                Existing::Keep => b"keep".to_vec(),
+                Existing::Replace => b"replace".to_vec(),
+            });
             let answer = ask(&keeper, question, |_, _| {}).await?;
             match answer.code {
                 0 => places.push(place),

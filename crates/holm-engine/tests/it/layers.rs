@@ -14,12 +14,16 @@ fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWor
     let mut wish = new(project, label);
     wish.spec.layers = Layers {
         setup: Some(Setup {
+            files: Vec::new(),
+            given: Vec::new(),
+            workspace: None,
             key: key.to_owned(),
             commands: vec!["make".to_owned()],
             inputs: None,
             borrowed: false,
         }),
         warm: None,
+        failed: None,
     };
     wish
 }

@@ -25,8 +25,8 @@ use holm_engine::storage::{
 };
 use holm_engine::store::ProjectRecord;
 use holm_engine::{
-    Admission, Created, EarlierPlace, Engine, NewWorkspace, Progress as Told, Repository, Reuse,
-    View,
+    Admission, Created, EarlierPlace, Engine, FailedSetup, NewWorkspace, Progress as Told,
+    Repository, Reuse, View,
 };
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::ServiceWish;
@@ -87,6 +87,8 @@ pub struct State {
     pub watches: Watches,
     /// How often keepers were asked on a watch.
     pub questions: usize,
+    /// How often keepers or records were asked on a connection of their own.
+    pub requests: usize,
     /// HEAD of every workspace, and how often it was read.
     pub head: Option<String>,
     pub tips_read: usize,
@@ -501,6 +503,7 @@ pub fn new(project: &ProjectRecord, label: Option<&str>) -> NewWorkspace {
         reuse: Reuse::Return,
         owner: "me".to_owned(),
         admission: Admission::Force,
+        failed_setup: FailedSetup::Undo,
         turn: None,
         spec: WorkspaceSpec {
             version: holm_core::spec::Version,

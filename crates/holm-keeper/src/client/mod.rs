@@ -104,10 +104,24 @@ impl KeeperClient {
         self.order_within(op, LONG_PATIENCE).await
     }
 
-    /// Gives the gateway the sign-in of an agent.
-    pub async fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>) -> Result<(), Fault> {
-        let op = Op::SetSignIns { agent, sign_ins };
+    /// Gives the gateway the sign-in of an agent, for a run or session. `None`: for those that have it.
+    pub async fn set_sign_ins(
+        &self,
+        agent: String,
+        sign_ins: Vec<SignIn>,
+        holder: Option<String>,
+    ) -> Result<(), Fault> {
+        let op = Op::SetSignIns {
+            agent,
+            sign_ins,
+            holder,
+        };
         self.order_within(op, PATIENCE).await
+    }
+
+    /// A run or session that was given a sign-in did not start.
+    pub async fn end_sign_ins(&self, holder: String) -> Result<(), Fault> {
+        self.order_within(Op::EndSignIns { holder }, PATIENCE).await
     }
 
     /// Replaces the services: the keeper starts new ones, ends missing ones and restarts changed ones.

@@ -38,16 +38,61 @@ pub fn unpack(archive: &Path, into: &Path) -> io::Result<()> {
     unpack_at(File::open(archive)?, &top, GitDirectory::Refuse)
 }
 
+/// As [`unpack`], but only these paths and everything below them.
+pub fn unpack_some(archive: &Path, into: &Path, wanted: &[&Path]) -> io::Result<()> {
+    let top = crate::directories::open_directory(into)?;
+    let is_wanted = |path: &Path| wanted.iter().any(|wanted| path.starts_with(wanted));
+    unpack_where(File::open(archive)?, &top, GitDirectory::Refuse, &is_wanted)
+}
+
+/// The content of a file of an archive, or of all files below a directory with their names. `None`: the
+/// archive does not have it.
+pub fn contents(archive: &Path, wanted: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let (mut content, mut is_there) = (Vec::new(), false);
+    for entry in Archive::new(File::open(archive)?).entries()? {
+        let entry = entry?;
+        let path = plain(&entry.path()?);
+        if !path.starts_with(wanted) {
+            continue;
+        }
+        is_there = true;
+        if path != wanted {
+            content.extend(path.as_os_str().as_bytes());
+            content.push(0);
+        }
+        entry.take(most + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > most {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+    }
+    Ok(is_there.then_some(content))
+}
+
+/// `tar -c .` writes `./` and `./name`, which every reader treats the same.
+fn plain(path: &Path) -> PathBuf {
+    let parts = path.components();
+    parts.filter(|part| *part != Component::CurDir).collect()
+}
+
 /// The same from any reader, into an open directory.
 pub fn unpack_at(archive: impl Read, top: &OwnedFd, git: GitDirectory) -> io::Result<()> {
+    unpack_where(archive, top, git, &|_| true)
+}
+
+fn unpack_where(
+    archive: impl Read,
+    top: &OwnedFd,
+    git: GitDirectory,
+    is_wanted: &dyn Fn(&Path) -> bool,
+) -> io::Result<()> {
     let mut archive = Archive::new(archive);
     let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        // `tar -c .` writes `./` and `./name`, which every reader treats the same.
-        let path = entry.path()?;
-        let parts = path.components();
-        let path: PathBuf = parts.filter(|part| *part != Component::CurDir).collect();
+        let path = plain(&entry.path()?);
+        if !is_wanted(&path) {
+            continue;
+        }
         if path.as_os_str().is_empty() && entry.header().entry_type() == EntryType::Directory {
             continue;
         }

@@ -3,9 +3,7 @@
 use super::kept::Return;
 use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions, watch};
 use crate::records;
-use crate::wire::{
-    Answer, CodeSeen, Grant, Op, Request, ServiceWish, SignIn, control_frame, read_control,
-};
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
 use holm_core::service::status::Services;
 use holm_core::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
@@ -102,8 +100,19 @@ fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
         Op::RenewVolumes(volumes) => send_answer(&stream, &data::renew(registry, volumes)),
         Op::React { wishes, code } => send_answer(&stream, &reacted(registry, wishes, code)),
         Op::SetServices(declared) => send_answer(&stream, &redeclared(registry, declared)),
-        Op::SetSignIns { agent, sign_ins } => {
-            send_answer(&stream, &other_sign_ins(registry, agent, sign_ins))
+        Op::SetSignIns {
+            agent,
+            sign_ins,
+            holder,
+        } => {
+            registry.secrets.set_sign_ins(agent, sign_ins, holder);
+            let outside = registry.outside();
+            outside.set_placeholders(registry.secrets.placeholders());
+            send_answer(&stream, &Answer::Done)
+        }
+        Op::EndSignIns { holder } => {
+            registry.end_sign_ins(&holder);
+            send_answer(&stream, &Answer::Done)
         }
         Op::SetSecrets(grants) => send_answer(&stream, &other_secrets(registry, grants)),
         Op::SetEgress(egress) => send_answer(&stream, &other_rules(registry, &egress)),
@@ -167,13 +176,6 @@ fn other_secrets(registry: &Arc<Registry>, grants: Vec<Grant>) -> Answer {
     let outside = registry.outside();
     outside.set_placeholders(registry.secrets.placeholders());
     answer
-}
-
-fn other_sign_ins(registry: &Registry, agent: String, sign_ins: Vec<SignIn>) -> Answer {
-    registry.secrets.set_sign_ins(agent, sign_ins);
-    let outside = registry.outside();
-    outside.set_placeholders(registry.secrets.placeholders());
-    Answer::Done
 }
 
 fn other_rules(registry: &Registry, egress: &Egress) -> Answer {

@@ -4,6 +4,7 @@ use super::connection::send_answer;
 use super::quiet::Quiet;
 use super::registry::{Registry, Started};
 use super::relay::{Options, Relay, Running};
+use super::secrets::Receiver;
 use crate::descriptors::is_too_many;
 use crate::stdio::PIPES;
 use crate::wire::{Answer, Spawn};
@@ -29,6 +30,9 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
     } else {
         Vec::new()
     };
+    let receiver = exec.is_setup.then_some(Receiver::Setup);
+    let given = registry.secrets.due(receiver);
+    added.extend(given.variables);
     added.extend(exec.env);
     added.extend(quiet.as_ref().map(Quiet::mark));
     let spawn = Spawn {
@@ -41,7 +45,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         ),
         cwd: directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
-        domain: registry.secrets.domain(None),
+        domain: registry.secrets.domain(receiver),
         streams: (!has_terminal).then_some(PIPES),
     };
     let started = match registry.start(spawn, exit_inside) {
@@ -56,6 +60,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
             return send_answer(&stream, &Answer::NotStarted { code, cause });
         }
     };
+    registry.secrets.note_given(receiver, given.received, pid);
     let (terminal, stdin, stdout, stderr) = if has_terminal {
         let master = ends.into_iter().next().filter(is_terminal);
         let master = master.ok_or_else(|| io::Error::other(NO_TERMINAL))?;

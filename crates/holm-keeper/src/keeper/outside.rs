@@ -14,8 +14,8 @@ use holm_core::egress::Carried;
 use holm_core::egress::Policy;
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
-    Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholders, Process, Renewing, Service,
-    Sockets, Surroundings,
+    Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholders, Process, Proxy,
+    Renewing, Service, Sockets, Surroundings, certificates,
 };
 use holm_secrets::Value;
 use rustix::process::{Resource, getrlimit};
@@ -55,6 +55,8 @@ pub struct Ground {
     record: Arc<Record>,
     uses: Arc<Uses>,
     plan: Arc<Plan>,
+    /// What is reached without the proxy.
+    direct: Policy,
 }
 
 // === impl Outside ===
@@ -74,6 +76,7 @@ impl Outside {
             record: Arc::new(Record::new(plan.directories().egress())),
             uses: Arc::new(Uses::new(&plan.audit, plan.id.clone())),
             plan: Arc::clone(&plan),
+            direct: direct(&plan),
         };
         let policy = policy(&plan, &plan.network.egress, Defence::Gateway);
         Self {
@@ -214,6 +217,15 @@ pub fn policy(plan: &Plan, egress: &Egress, wall: Defence) -> Policy {
     }
 }
 
+/// One that is not understood leads everything through the proxy.
+fn direct(plan: &Plan) -> Policy {
+    let listed = &plan.surrounding.no_proxy;
+    Policy::parse(EgressMode::Allow, listed).unwrap_or_else(|error| {
+        complain!("everything goes through the proxy: {error}");
+        Policy::nothing()
+    })
+}
+
 /// Two descriptors each, with some left for the keeper itself.
 fn most_connections() -> usize {
     let spare = descriptors().saturating_sub(RESERVED) / 2;
@@ -344,6 +356,17 @@ impl Surroundings for Ground {
     }
 
     fn trusted(&self) -> Vec<Vec<u8>> {
-        roots::certificates()
+        let mut trusted = roots::certificates();
+        trusted.extend(certificates(self.plan.surrounding.ca.as_bytes()));
+        trusted
+    }
+
+    fn proxy(&self, destination: &Destination<'_>) -> Option<&Proxy> {
+        let proxy = self.plan.surrounding.proxy.as_ref()?;
+        let direct = match destination {
+            Destination::Name(name, port) => self.direct.name(name, *port),
+            Destination::Address(address) => self.direct.address(address.ip(), address.port()),
+        };
+        direct.is_err().then_some(proxy)
     }
 }

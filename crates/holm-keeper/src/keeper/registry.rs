@@ -180,6 +180,13 @@ impl Registry {
         self.init.pidfd.as_fd()
     }
 
+    /// Sign-ins of agents end with the last run or session that has them.
+    pub fn end_sign_ins(&self, holder: &str) {
+        if self.secrets.end_holder(holder) {
+            self.outside.set_placeholders(self.secrets.placeholders());
+        }
+    }
+
     /// The gateway.
     pub fn outside(&self) -> &Outside {
         &self.outside

@@ -9,6 +9,7 @@ use super::registry::Registry;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
+use holm_core::config::SETUP_RECEIVER;
 use holm_core::run::Asker;
 use holm_proxy::gateway::{Paths, Place, Placeholder};
 use holm_secrets::Value;
@@ -20,7 +21,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, un
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -56,7 +57,15 @@ struct State {
     values: Vec<Value>,
     known: Known,
     /// Of agents, by their names.
-    sign_ins: BTreeMap<String, Vec<SignIn>>,
+    sign_ins: BTreeMap<String, AgentSignIns>,
+}
+
+/// What the gateway may use for an agent, while runs and sessions have it.
+#[derive(Default)]
+struct AgentSignIns {
+    all: Vec<SignIn>,
+    /// Ids of runs and sessions.
+    holders: BTreeSet<String>,
 }
 
 /// The secrets that the gateway puts into requests, and its certificates for their hosts.
@@ -90,6 +99,8 @@ pub enum Receiver<'a> {
     Run(&'a str),
     /// By id.
     Session(&'a str),
+    /// A command of `setup`.
+    Setup,
 }
 
 /// Keeps this process's memory out of core files and of the host's crash handler. The limit 1 means
@@ -207,9 +218,10 @@ impl Secrets {
         self.state().placeholders()
     }
 
-    /// Replaces the named parts of an agent's sign-in; none: all of it goes. Its values never enter the workspace; they are masked
-    /// nevertheless.
-    pub fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>) {
+    /// Replaces the named parts of an agent's sign-in; none: all of it goes. It can be used until its last
+    /// holder ends. Without a holder (a refresh) it changes only if there is one. Its values never enter the
+    /// workspace; they are masked nevertheless.
+    pub fn set_sign_ins(&self, agent: String, sign_ins: Vec<SignIn>, holder: Option<String>) {
         let mut state = self.state();
         let values = sign_ins.iter().map(|sign_in| sign_in.value.clone());
         let fresh: Vec<Value> = values.filter(|it| !state.values.contains(it)).collect();
@@ -217,13 +229,31 @@ impl Secrets {
             state.values.extend(fresh);
             state.known = Known::new(state.values.iter());
         }
-        let held = state.sign_ins.entry(agent).or_default();
         if sign_ins.is_empty() {
-            held.clear();
+            state.sign_ins.remove(&agent);
+            return;
+        }
+        let held = state.sign_ins.entry(agent).or_default();
+        held.holders.extend(holder);
+        if held.holders.is_empty() {
+            return;
         }
         // A refresh tells nothing about keys that came from a client's environment.
-        held.retain(|old| sign_ins.iter().all(|new| new.name != old.name));
-        held.extend(sign_ins);
+        held.all
+            .retain(|old| sign_ins.iter().all(|new| new.name != old.name));
+        held.all.extend(sign_ins);
+    }
+
+    /// A run or session has ended. Returns whether the gateway must learn that sign-ins ended with it.
+    pub fn end_holder(&self, holder: &str) -> bool {
+        let mut is_changed = false;
+        self.state().sign_ins.retain(|_, held| {
+            let was_held = held.holders.remove(holder);
+            let ends = was_held && held.holders.is_empty();
+            is_changed |= ends;
+            !ends
+        });
+        is_changed
     }
 
     /// The values to mask in everything that is stored.
@@ -467,9 +497,8 @@ impl State {
             Some((placeholder, standin.leaves.clone()))
         });
         let sign_ins = self.sign_ins.iter().flat_map(|(agent, sign_ins)| {
-            sign_ins
-                .iter()
-                .map(move |it| (it.placeholder(agent), it.leaves.clone()))
+            let all = sign_ins.all.iter();
+            all.map(move |it| (it.placeholder(agent), it.leaves.clone()))
         });
         let (secrets, leaves): (Vec<_>, Vec<Vec<Leaf>>) = usable.chain(sign_ins).unzip();
         Usable {
@@ -504,13 +533,14 @@ impl<'a> Receiver<'a> {
             Receiver::Service(name) => name,
             Receiver::Run(_) => "runs",
             Receiver::Session(_) => "sessions",
+            Receiver::Setup => SETUP_RECEIVER,
         }
     }
 
     /// The id among receivers with the same name.
     fn which(self) -> Option<&'a str> {
         match self {
-            Receiver::Service(_) => None,
+            Receiver::Service(_) | Receiver::Setup => None,
             Receiver::Run(id) | Receiver::Session(id) => Some(id),
         }
     }

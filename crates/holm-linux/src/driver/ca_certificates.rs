@@ -1,5 +1,5 @@
-//! CA certificates for programs in a workspace with placeholders: the machine's list and the
-//! authority of this installation. Other workspaces are not affected.
+//! CA certificates for programs inside: the machine's list, those of the user's settings (`[network] ca`), and in
+//! a workspace with placeholders the authority of this installation. Other workspaces are not affected.
 //!
 //! Every kind of program has its own way to find CA certificates; each gets the same list.
 
@@ -33,19 +33,22 @@ pub fn prepare(plan: &mut LaunchPlan, dirs: &WorkspaceDirs) -> io::Result<()> {
         .secrets
         .iter()
         .filter_map(|grant| grant.placeholder.as_ref());
-    let Some(authority) = standins.next().map(|standin| standin.authority.clone()) else {
+    let authority = standins.next().map(|standin| standin.authority.as_str());
+    let added = [authority, Some(keeper.surrounding.ca.as_str())];
+    let added: String = added.into_iter().flatten().collect();
+    if added.is_empty() {
         return match fs::remove_dir_all(&place) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
-    };
+    }
     fs::create_dir_all(&place)?;
     let mut bundle = roots::bundle();
     if !bundle.is_empty() && !bundle.ends_with(b"\n") {
         bundle.push(b'\n');
     }
-    bundle.extend(authority.as_bytes());
-    fs::write(place.join("ca.pem"), &authority)?;
+    bundle.extend(added.as_bytes());
+    fs::write(place.join("ca.pem"), &added)?;
     fs::write(
         place.join("java.jks"),
         java_store(&holm_proxy::gateway::certificates(&bundle)),

@@ -12,6 +12,7 @@ use holm_core::{Code, Fault, cut};
 use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::wire::EgressFrom;
+use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
 use std::fmt;
 use std::fs::{self, File};
@@ -50,6 +51,8 @@ pub struct Commands<'a> {
     pub list: &'a [String],
     pub of: Of<'a>,
     pub made: Made<'a>,
+    /// Values that the log must not contain.
+    pub known: Known,
 }
 
 /// What happens with the result.
@@ -72,18 +75,14 @@ impl Of<'_> {
     }
 
     fn advice(self) -> String {
-        let place = match self {
-            Of::Setup => "[project] setup".to_owned(),
-            Of::Seed(volume) => format!("[volumes.{volume}] seed"),
-        };
-        let keep = match self {
-            Of::Setup => {
-                "; `holm up LABEL --keep` keeps a workspace without it to look into, and `--no-setup` \
-                 goes on without it"
-            }
-            Of::Seed(_) => "",
-        };
-        format!("fix it or remove it from {place}, then run the command again{keep}")
+        match self {
+            Of::Setup => "look inside: `holm up LABEL --keep`\n\
+                          go on without: `holm up LABEL --no-setup`"
+                .to_owned(),
+            Of::Seed(volume) => format!(
+                "fix it or remove it from [volumes.{volume}] seed, then run the command again"
+            ),
+        }
     }
 }
 
@@ -106,7 +105,7 @@ impl Commands<'_> {
         dirs: &WorkspaceDirs,
         progress: &Progress,
     ) -> Result<(), Fault> {
-        let mut log = Log::create(dirs).map_err(|error| self.disk(error))?;
+        let mut log = Log::create(dirs, &self.known).map_err(|error| self.disk(error))?;
         for (position, command) in self.list.iter().enumerate() {
             let running = Running {
                 command,
@@ -147,7 +146,10 @@ impl Commands<'_> {
         let hint = match (kept, self.made) {
             // The code that moves the workspace adds the next step.
             (Ok(log), Made::InPlace) => format!("Its whole log is {}", log.display()),
-            (Ok(log), Made::Layer(_)) => format!("its whole log is {}; {advice}", log.display()),
+            (Ok(log), Made::Layer(_)) => match self.of {
+                Of::Setup => format!("{advice}\nwhole output: `less {}`", log.display()),
+                Of::Seed(_) => format!("its whole log is {}; {advice}", log.display()),
+            },
             (Err(_), _) => advice,
         };
         Fault::new(self.of.code(), message, hint)
@@ -224,6 +226,7 @@ impl Running<'_> {
         let request = ExecRequest {
             argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
             with_env: true,
+            is_setup: matches!(self.all.of, Of::Setup),
             ..ExecRequest::default()
         };
         let mut stream = client(dirs).exec(request).await?;
@@ -243,7 +246,10 @@ impl Running<'_> {
                 Some(ExecOutput::Stdout(bytes) | ExecOutput::Stderr(bytes)) => {
                     log.write(&bytes).map_err(disk)?;
                 }
-                Some(ExecOutput::Exit(code)) => return Ok(code),
+                Some(ExecOutput::Exit(code)) => {
+                    log.release().map_err(disk)?;
+                    return Ok(code);
+                }
                 Some(ExecOutput::Failed(fault)) => return Err(fault),
                 Some(_) => {}
                 None => {
@@ -271,6 +277,7 @@ struct Log {
     written: u64,
     left_out: u64,
     tail: Vec<u8>,
+    masker: Masker,
     /// Destinations that the gateway refused meanwhile.
     refused: Vec<String>,
 }
@@ -278,7 +285,7 @@ struct Log {
 // === impl Log ===
 
 impl Log {
-    fn create(dirs: &WorkspaceDirs) -> io::Result<Self> {
+    fn create(dirs: &WorkspaceDirs, known: &Known) -> io::Result<Self> {
         let path = dirs.setup_log();
         Ok(Self {
             file: File::create(&path)?,
@@ -286,6 +293,7 @@ impl Log {
             written: 0,
             left_out: 0,
             tail: Vec::new(),
+            masker: Masker::new(known.clone()),
             refused: Vec::new(),
         })
     }
@@ -294,11 +302,23 @@ impl Log {
     fn begin(&mut self, command: &str) -> io::Result<()> {
         let line = format!("$ {command}\n");
         self.write(line.as_bytes())?;
+        self.release()?;
         self.tail.clear();
         Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let masked = self.masker.take(bytes);
+        self.append(&masked)
+    }
+
+    /// Writes what was held back because it might begin a value.
+    fn release(&mut self) -> io::Result<()> {
+        let held = self.masker.finish();
+        self.append(&held)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let room = MOST_LOG.saturating_sub(self.written);
         let taken = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.file.write_all(&bytes[..taken])?;

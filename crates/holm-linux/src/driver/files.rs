@@ -1,18 +1,19 @@
 //! Creates a workspace's own files. Nothing is mounted yet, so plain writes are safe.
 
 use super::environment::{below_home, write_etc};
+use super::secrets::tree_files;
 use super::{
     LinuxDriver, base, disk_fault, project_id, remove_tree, snapshot, volume, workspace_id,
 };
 use crate::Layout;
 use crate::launch::PROTECTED_WITHIN;
 use crate::layout::make_directories;
-use holm_core::spec::WorkspaceSpec;
-use holm_core::{Code, Fault};
+use holm_core::spec::{Purpose, Setup, WorkspaceSpec};
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
 use holm_keeper::directories::WorkspaceDirs;
-use holm_keeper::files::unpack::unpack;
+use holm_keeper::files::unpack::{unpack, unpack_some};
 use holm_keeper::wire::Pair;
 use std::fs;
 use std::io;
@@ -57,18 +58,43 @@ fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
         ),
     ];
     for (received, kept) in brought {
-        if let Some(received) = received {
-            fs::copy(received, kept).map_err(disk)?;
-        }
+        let Some(received) = received else {
+            continue;
+        };
+        // A layer that is built again later: the workspace that needs it has the upload.
+        let earlier = kept.file_name().zip(needs_layer(layout, spec)?);
+        let earlier = earlier.map(|(name, needs)| needs.dir.join(name));
+        let source = earlier.filter(|_| !received.exists());
+        fs::copy(source.as_ref().unwrap_or(received), kept).map_err(disk)?;
     }
     make_tree(layout, &dirs, spec)
+}
+
+/// The workspace that a setup builds its layer for.
+fn needs_layer(layout: &Layout, spec: &WorkspaceSpec) -> Result<Option<WorkspaceDirs>, Fault> {
+    let Purpose::Setup(Setup {
+        workspace: Some(id),
+        ..
+    }) = &spec.purpose
+    else {
+        return Ok(None);
+    };
+    let id = WorkspaceId::parse(id).map_err(super::corrupt)?;
+    Ok(Some(layout.workspace(&id)))
 }
 
 /// Creates the initial tree; git inside checks out uncommitted state later.
 fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let archive = dirs.include_tar();
     if archive.exists() {
-        unpack(&archive, &dirs.upper()).map_err(|error| {
+        let unpacked = match &spec.purpose {
+            Purpose::Setup(setup) => {
+                let wanted: Vec<_> = tree_files(setup).into_iter().map(Path::new).collect();
+                unpack_some(&archive, &dirs.upper(), &wanted)
+            }
+            Purpose::Work | Purpose::Seed(_) => unpack(&archive, &dirs.upper()),
+        };
+        unpacked.map_err(|error| {
             let hint = "name the files one by one with `--include`";
             let message = "cannot lay out the included files";
             match error.kind() {
@@ -236,7 +262,7 @@ fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holm_core::{ProjectId, WorkspaceId};
+    use holm_core::ProjectId;
     use holm_engine::conformance;
     use holm_engine::driver::Driver;
     use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -6,6 +6,7 @@
 
 use holm_keeper::files::READ;
 use holm_keeper::files::remove::remove_at;
+use holm_secrets::mask::Known;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, openat, readlinkat, statat,
     unlinkat,
@@ -52,6 +53,14 @@ impl Before {
         Ok(before)
     }
 
+    /// These paths, and everything below them, may change.
+    pub fn forget(&mut self, paths: &[String]) {
+        self.0.retain(|known, _| {
+            let known = Path::new(OsStr::from_bytes(known));
+            !paths.iter().any(|path| known.starts_with(path))
+        });
+    }
+
     fn add(&mut self, directory: &OwnedFd, at: &[u8]) -> io::Result<()> {
         for name in names(directory)? {
             let path = below(at, &name);
@@ -70,17 +79,35 @@ impl Before {
 }
 
 /// Removes from `upper` what may not be shared. `ignored` is git's output: a path with a trailing
-/// `/` is a directory that is ignored as a whole.
+/// `/` is a directory that is ignored as a whole. If the setup changed tracked paths, nothing is removed: the
+/// user may keep those files to look into.
 pub fn prune(upper: &Path, base: &Path, before: &Before, ignored: &[Vec<u8>]) -> io::Result<Kept> {
+    let found = pass(upper, base, before, ignored, Pass::Look)?;
+    if found.changed.is_empty() {
+        pass(upper, base, before, ignored, Pass::Remove)?;
+    }
+    Ok(found)
+}
+
+fn pass(
+    upper: &Path,
+    base: &Path,
+    before: &Before,
+    ignored: &[Vec<u8>],
+    pass: Pass,
+) -> io::Result<Kept> {
     let mut pruning = Pruning {
         before,
         ignored: ignored.iter().map(Vec::as_slice).collect(),
         met: HashSet::new(),
         kept: Kept::default(),
+        pass,
     };
     let top = open(CWD, upper.as_os_str().as_bytes())?;
     let base = open(CWD, base.as_os_str().as_bytes())?;
-    remove_at(top.as_fd(), Path::new(".git"))?;
+    if pass == Pass::Remove {
+        remove_at(top.as_fd(), Path::new(".git"))?;
+    }
     pruning.directory(&top, Some(&base), b"")?;
     let gone = before.0.keys().filter(|path| !pruning.met.contains(*path));
     let gone: Vec<_> = gone.map(|path| text(path)).collect();
@@ -115,12 +142,43 @@ pub fn leave_out(top: &Path, paths: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
+/// The first file below `top` that contains one of the values. Symlinks are not followed.
+pub fn find(top: &Path, known: &Known) -> io::Result<Option<String>> {
+    let mut directories = vec![(open(CWD, top.as_os_str().as_bytes())?, Vec::new())];
+    while let Some((directory, at)) = directories.pop() {
+        for name in names(&directory)? {
+            let path = below(&at, &name);
+            let stat = statat(&directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+            match kind(&stat) {
+                FileType::Directory => {
+                    directories.push((open(directory.as_fd(), &name)?, path));
+                }
+                FileType::RegularFile => {
+                    let file = openat(&directory, name.as_slice(), READ, Mode::empty())?;
+                    if known.is_in(File::from(file))? {
+                        return Ok(Some(text(&path)));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Look,
+    Remove,
+}
+
 struct Pruning<'a> {
     before: &'a Before,
     ignored: HashSet<&'a [u8]>,
     /// Paths of `before` that still exist.
     met: HashSet<Vec<u8>>,
     kept: Kept,
+    pass: Pass,
 }
 
 // === impl Pruning ===
@@ -136,6 +194,9 @@ impl Pruning<'_> {
         for name in &found {
             let stat = statat(directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
             let path = below(at, name);
+            if path == b".git" {
+                continue;
+            }
             if kind(&stat) == FileType::Directory {
                 self.subdirectory(directory, base, name, &path)?;
             } else {
@@ -176,6 +237,9 @@ impl Pruning<'_> {
         }
         let child = open(parent.as_fd(), name)?;
         self.directory(&child, base_child.as_ref(), path)?;
+        if self.pass == Pass::Look {
+            return Ok(());
+        }
         // An empty directory contained nothing to keep.
         match unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOTEMPTY) => Ok(()),
@@ -191,7 +255,11 @@ impl Pruning<'_> {
         (path, stat): (&[u8], &Stat),
     ) -> io::Result<()> {
         let is_whiteout = kind(stat) == FileType::CharacterDevice;
-        let take_out = || Ok(unlinkat(parent, name, AtFlags::empty())?);
+        let is_looking = self.pass == Pass::Look;
+        let take_out = || match is_looking {
+            true => Ok(()),
+            false => Ok(unlinkat(parent, name, AtFlags::empty())?),
+        };
         if let Some(known) = self.before.0.get(path) {
             self.met.insert(path.to_vec());
             if *known != identity(stat) {

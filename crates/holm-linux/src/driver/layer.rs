@@ -7,6 +7,7 @@
 use super::commands::{Commands, Made, Of};
 use super::connect::client;
 use super::freeze::{self, Before, Kept};
+use super::secrets::{home_files, tree_files};
 use super::{LinuxDriver, base, disk_fault, halt, project_id, seed, workspace_id};
 use crate::Layout;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
@@ -17,6 +18,7 @@ use holm_engine::inside;
 use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::directories::WorkspaceDirs;
+use holm_secrets::mask::Known;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io;
@@ -92,11 +94,19 @@ pub async fn build(
     let dirs = driver.layout.workspace(&id);
     let upper = dirs.upper();
     let disk = |error: io::Error| disk_fault(error, "cannot look at a set-up's files".to_owned());
-    let before = try_blocking(move || Before::look(&upper).map_err(disk)).await?;
+    let given: Vec<String> = tree_files(setup).into_iter().map(str::to_owned).collect();
+    let before = try_blocking(move || {
+        let mut before = Before::look(&upper).map_err(disk)?;
+        before.forget(&given);
+        Ok(before)
+    });
+    let before = before.await?;
+    let known = driver.given_values(spec)?;
     let commands = Commands {
         list: &setup.commands,
         of: Of::Setup,
         made: Made::Layer(&spec.layer(&setup.key)),
+        known: known.clone(),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.report("setup: keeping what it made", 0, 0);
@@ -107,6 +117,7 @@ pub async fn build(
         .builds
         .uninterrupted(&spec.id.clone(), move || {
             let left_out = prune(&layout, &spec, &before, &ignored)?;
+            take_out_given(&layout, &spec, &setup, &known)?;
             keep(&layout, &spec, &setup, left_out)
         })
         .await
@@ -127,6 +138,7 @@ pub async fn set_up_in_place(
         list: &setup.commands,
         of: Of::Setup,
         made: Made::InPlace,
+        known: driver.given_values(spec)?,
     };
     commands.run(&driver.layout, &dirs, progress).await
 }
@@ -193,6 +205,37 @@ fn prune(
         return Err(changed_tracked(&changed));
     }
     Ok(left_out)
+}
+
+/// Removes the files that the setup was given, and refuses values that it wrote elsewhere: every workspace
+/// with the same inputs reads the layer.
+fn take_out_given(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    setup: &Setup,
+    known: &Known,
+) -> Result<(), Fault> {
+    let dirs = layout.workspace(&workspace_id(spec)?);
+    for (top, files) in [
+        (dirs.upper(), tree_files(setup)),
+        (dirs.home(), home_files(setup)),
+    ] {
+        freeze::leave_out(&top, &files).map_err(not_kept)?;
+        if known.is_empty() {
+            continue;
+        }
+        if let Some(path) = freeze::find(&top, known).map_err(not_kept)? {
+            let home = if top == dirs.home() { "~/" } else { "" };
+            let message = format!("`setup` wrote a secret that it was given to {home}{path}");
+            return Err(Fault::new(
+                Code::SetupFailed,
+                message,
+                "a layer is shared by workspaces, so it holds no secret: have the command not store it, or \
+                 give it as a placeholder (`inject = \"placeholder\"`)",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn not_kept(error: io::Error) -> Fault {

@@ -44,6 +44,7 @@ use holm_engine::driver::{Driver, Journaled, Observation, Upper};
 use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
+use holm_keeper::plan::{NetworkSource, SurroundingNetwork};
 use holm_keeper::wire::GrantSource;
 use std::collections::HashSet;
 use std::io;
@@ -64,6 +65,8 @@ pub struct LinuxDriver {
     groups: Result<cgroup::Place, String>,
     /// Provides a workspace's secrets when it is started.
     secrets: GrantSource,
+    /// Says what the machine's network needs when a workspace is started.
+    network: NetworkSource,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
 }
@@ -101,8 +104,17 @@ impl LinuxDriver {
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
             secrets,
+            network: Arc::new(|| Ok(SurroundingNetwork::default())),
             meter: Arc::default(),
         })
+    }
+
+    /// Starts workspaces for the network that `source` describes.
+    pub fn in_network(self, source: NetworkSource) -> Self {
+        Self {
+            network: source,
+            ..self
+        }
     }
 
     async fn set_aside(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {

@@ -18,6 +18,7 @@ use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::guest::PROGRAM;
 use holm_keeper::inside;
+use holm_secrets::mask::Known;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub async fn build(
         list: &seed.commands,
         of: Of::Seed(&volume.name),
         made: Made::Layer(&spec.layer(&seed.key)),
+        known: Known::none(),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);

@@ -2,7 +2,7 @@
 //! addresses that were checked.
 
 use super::connection::{Open, Target};
-use super::{Gateway, LookupFailure, Surroundings};
+use super::{Destination, Gateway, LookupFailure, Proxy, Surroundings};
 use holm_core::egress::Reason;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// The time limit for all addresses together.
-const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(45);
 
 pub enum NotDialled {
     Refused {
@@ -29,6 +29,13 @@ pub enum NotDialled {
 impl<S: Surroundings> Gateway<S> {
     /// Connects to the destination of an open connection.
     pub(super) async fn dial(&self, open: &Open) -> Result<TcpStream, NotDialled> {
+        let destination = match &open.target {
+            Target::Name(name) => Destination::Name(name, open.port),
+            Target::Address(address) => Destination::Address(SocketAddr::new(*address, open.port)),
+        };
+        if let Some(proxy) = self.surroundings().proxy(&destination) {
+            return self.dial_through(proxy, destination, open).await;
+        }
         let places = match &open.target {
             Target::Address(address) => {
                 self.judge_address(*address, open.port)
@@ -56,6 +63,47 @@ impl<S: Surroundings> Gateway<S> {
         };
         let stream = connect(places).await.map_err(NotDialled::Failed)?;
         open.leads_to(stream.peer_addr().map_err(NotDialled::Failed)?.ip());
+        // The policy may have changed during the dial, when there was no connection to cut yet.
+        match self.judge_open(open) {
+            Ok(()) => Ok(stream),
+            Err(reason) => Err(NotDialled::Refused {
+                reason,
+                address: None,
+            }),
+        }
+    }
+
+    /// Connects through the proxy of this machine's network, after the same checks. The proxy resolves a name
+    /// that this machine's resolver does not know.
+    async fn dial_through(
+        &self,
+        proxy: &Proxy,
+        destination: Destination<'_>,
+        open: &Open,
+    ) -> Result<TcpStream, NotDialled> {
+        let asked = match destination {
+            Destination::Address(address) => {
+                self.judge_address(address.ip(), address.port())
+                    .map_err(|reason| NotDialled::Refused {
+                        reason,
+                        address: Some(address.ip()),
+                    })?;
+                address.to_string()
+            }
+            Destination::Name(name, port) => {
+                let judged = self.state().policy.name(name, port);
+                judged.map_err(|reason| NotDialled::Refused {
+                    reason,
+                    address: None,
+                })?;
+                if let Err(refused @ NotDialled::Refused { .. }) = self.places_of(name, port).await
+                {
+                    return Err(refused);
+                }
+                format!("{name}:{port}")
+            }
+        };
+        let stream = proxy.connect(&asked).await.map_err(NotDialled::Failed)?;
         // The policy may have changed during the dial, when there was no connection to cut yet.
         match self.judge_open(open) {
             Ok(()) => Ok(stream),

@@ -176,14 +176,17 @@ pub fn document(home: &Path, file: &str) -> Result<Option<Json>, String> {
 /// Settings files of agents grow with their history.
 const MOST_DOCUMENT: u64 = 16 << 20;
 
-/// The content of a file of the user.
+/// The content of a file of the user that is brought as it is.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let is_document = path.extension().is_some_and(|end| end == "json");
-    let most = if is_document {
-        MOST_DOCUMENT
-    } else {
-        MOST_CREDENTIAL
-    };
+    read_at_most(path, MOST_CREDENTIAL)
+}
+
+/// The same for a file of which only listed keys are brought.
+pub fn read_document(path: &Path) -> Result<Vec<u8>, String> {
+    read_at_most(path, MOST_DOCUMENT)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let mut options = std::fs::OpenOptions::new();
     // A pipe in its place must not block.
     let options = options
@@ -199,4 +202,23 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
         .read_to_end(&mut content)
         .map_err(|error| error.to_string())?;
     Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_brought_as_it_is_has_the_lower_limit_whatever_its_name() {
+        let place = tempfile::tempdir().unwrap();
+        let most = usize::try_from(MOST_CREDENTIAL).unwrap();
+        for name in ["auth.json", "auth"] {
+            let path = place.path().join(name);
+            std::fs::write(&path, vec![b' '; most]).unwrap();
+            assert_eq!(read(&path).unwrap().len(), most);
+            std::fs::write(&path, vec![b' '; most + 1]).unwrap();
+            assert!(read(&path).is_err(), "{name}");
+            assert_eq!(read_document(&path).unwrap().len(), most + 1);
+        }
+    }
 }

@@ -11,6 +11,7 @@ use holm_config::known_agents::table;
 use holm_core::agents::known::KnownAgent;
 use holm_core::agents::{Agents, Called, Consent};
 use holm_core::config::{Agent, Name};
+use holm_core::plan::State;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::trust::Ask;
 use holm_core::{Code, Fault, ProjectId};
@@ -147,8 +148,11 @@ impl App {
         } = *starting;
         let (keeping, spec) = (Arc::clone(&self.secrets), spec.clone());
         let (sent, name) = (sent.clone(), called.name.clone());
-        let configured = called.files.clone();
-        let (found, mut brought) = try_blocking(move || {
+        let (configured, is_direct) = (called.files.clone(), called.is_direct);
+        let (settings, own_home) = (self.paths.config_file.clone(), self.home());
+        let (found, mut brought, as_is) = try_blocking(move || {
+            let network = holm_config::user::load(&settings, &own_home)?.network;
+            let authorities = network.authorities()?;
             let agent = Meant {
                 name: &name,
                 known,
@@ -156,19 +160,30 @@ impl App {
                 keeping: &keeping,
             };
             let mut found = match share {
+                Share::Users if is_direct => agent.find_as_is(&sent),
                 Share::Users => agent.find(&sent)?,
                 Share::Answers => sign_in::Found::default(),
             };
+            let secret: Vec<_> = found.documents.keys().map(PathBuf::from).collect();
             let mut brought = bring(known, &spec, &mut found, share);
             if !found.sign_ins.is_empty() {
-                let certificates = keeping.ca_certificate()?;
+                let certificates = keeping.ca_certificate()? + &authorities;
                 brought.files.extend(ca_files(&certificates));
                 found.env.extend(ca_variables(&spec.home));
             }
             // A file that the user's settings name comes as it is.
             let is_named = |file: &HomeFile| configured.contains(&spec.home.join(&file.path));
             brought.files.retain(|file| !is_named(file));
-            Ok((found, brought))
+            // Values as they are go when the agent ends; tokens may stay.
+            let is_as_is = |file: &mut HomeFile| is_direct && secret.contains(&file.path);
+            let as_is = brought.files.extract_if(.., is_as_is);
+            let as_is = as_is.map(|file| Credential {
+                place: spec.home.join(file.path),
+                content: file.content,
+                existing: Existing::Replace,
+            });
+            let as_is: Vec<Credential> = as_is.collect();
+            Ok((found, brought, as_is))
         })
         .await?;
         let fixed = known.variables.iter();
@@ -176,6 +191,7 @@ impl App {
         // Values that the settings name come later and win.
         given.env = fixed.chain(found.env).chain(given.env.drain(..)).collect();
         given.provision.files.append(&mut brought.files);
+        given.provision.credentials.extend(as_is);
         given.provision.instructions = brought.instructions;
         if known.has_sign_in() {
             // None at all withdraws what an earlier run had.
@@ -272,7 +288,38 @@ impl App {
             canonical: now.clone(),
         };
         self.engine.revoke(project, before).await?;
-        self.engine.approve(project, now, vec![ask]).await
+        self.engine.approve(project, now, vec![ask]).await?;
+        if is_allowed {
+            return Ok(());
+        }
+        self.withdraw_sign_in(project, name).await
+    }
+
+    /// The gateways of the project's running workspaces no longer use the sign-in, whoever has its tokens.
+    async fn withdraw_sign_in(&self, project: &ProjectId, name: &str) -> Result<(), Fault> {
+        let mut untold = Vec::new();
+        for view in self.engine.list().await? {
+            if view.record.project_id != *project || view.state != State::Running {
+                continue;
+            }
+            let told = async {
+                let keeper = self.engine.keeper(&view.record.id).await?;
+                keeper.set_sign_ins(name.to_owned(), Vec::new(), None).await
+            };
+            if let Err(fault) = told.await {
+                tracing::warn!(id = %view.record.id, %fault, "a sign-in was not withdrawn");
+                untold.push(view.record.label.to_string());
+            }
+        }
+        if untold.is_empty() {
+            return Ok(());
+        }
+        let untold = untold.join(" ");
+        Err(Fault::new(
+            Code::StartFailed,
+            format!("the decision is stored, but the sign-in can still be used in {untold}"),
+            format!("`holm stop {untold}` ends that"),
+        ))
     }
 }
 
@@ -289,7 +336,8 @@ fn refused(agent: &str) -> String {
 const CA: &str = ".cache/holm/ca.pem";
 const CA_BUNDLE: &str = ".cache/holm/ca-bundle.pem";
 
-/// Only the agent's own processes trust the gateway's CA, by variables.
+/// Only the agent's own processes trust the gateway's CA, by variables. These replace the workspace's, so the
+/// files have the CA of the user's settings, too.
 fn ca_variables(home: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let place = |name: &str| home.join(name).into_os_string().into_encoded_bytes();
     let bundle = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
@@ -319,5 +367,6 @@ fn credential(path: &Path, home: &Path) -> Result<Credential, String> {
     Ok(Credential {
         place: path.to_owned(),
         content: read(path)?,
+        existing: Existing::Keep,
     })
 }

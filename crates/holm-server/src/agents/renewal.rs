@@ -191,7 +191,8 @@ impl App {
         })
         .await?;
         let keeper = self.engine.keeper(id).await?;
-        keeper.set_sign_ins(meant.agent.clone(), sign_ins).await?;
+        let agent = meant.agent.clone();
+        keeper.set_sign_ins(agent, sign_ins, None).await?;
         Ok(told)
     }
 }

@@ -3,7 +3,7 @@
 //! The files are read where the user's agent keeps them. A workspace gets the listed keys of each,
 //! with a token in the place of every value.
 
-use super::home::{document, read};
+use super::home::{document, read_document};
 use crate::secrets::Keeping;
 use holm_config::known_agents::{kept, put_at, table};
 use holm_core::agents::known::{KnownAgent, Service, SignIn as Listed};
@@ -111,6 +111,59 @@ impl Agent<'_> {
             self.add(listed, &whole, &mut found)?;
         }
         Ok(found)
+    }
+
+    /// Everything that the user has, as it is, but for what refreshes it: a refresh inside would make the user's
+    /// own copy worthless.
+    pub fn find_as_is(&self, sent: &BTreeMap<String, String>) -> Found {
+        let mut found = Found::default();
+        let mut readable = Vec::new();
+        for variable in self.known.keys.keys() {
+            if let Some(value) = sent.get(variable) {
+                let pair = (variable.clone().into(), value.clone().into());
+                found.env.push(pair);
+                found.sources.insert(variable.clone(), value.clone());
+                readable.push(variable.clone());
+            }
+        }
+        for listed in &self.known.sign_ins {
+            let whole = document(&self.spec.home, &listed.file).ok().flatten();
+            let held = whole.as_ref().and_then(|whole| held_in(listed, whole));
+            let (Some(whole), Some(held)) = (whole, held) else {
+                continue;
+            };
+            let brought = found
+                .documents
+                .entry(listed.file.clone())
+                .or_insert_with(|| Json::Object(serde_json::Map::new()));
+            merge(brought, kept(&whole, &listed.keep));
+            put_at(brought, &listed.access, held.access.reveal().into());
+            if let (Some(identity), Some(pointer)) = (&held.identity, &listed.identity) {
+                put_at(brought, pointer, identity.reveal().into());
+            }
+            if let (Some(expires), Some(pointer)) = (held.expires_ms, &listed.expires_ms) {
+                put_at(brought, pointer, expires.into());
+            }
+            found.sources.insert(listed.file.clone(), String::new());
+            let ends = held.expires_ms.and_then(|ends| {
+                let ends = jiff::Timestamp::from_millisecond(ends).ok()?;
+                Some(format!(
+                    ", valid until {}",
+                    ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+                ))
+            });
+            let ends = ends.unwrap_or_default();
+            readable.push(format!("the access token of ~/{}{ends}", listed.file));
+        }
+        if !readable.is_empty() {
+            found.notes.push(format!(
+                "{} can read your sign-in, because the gateway cannot inspect its connections: {}; what \
+                 refreshes it stays outside",
+                self.known.title,
+                readable.join(", ")
+            ));
+        }
+        found
     }
 
     fn add(&self, listed: &Listed, whole: &Json, found: &mut Found) -> Result<(), Fault> {
@@ -237,6 +290,6 @@ fn merge(document: &mut Json, more: Json) {
 
 /// Reads a whole file as text, for callers that replace the file.
 pub fn text(path: &Path) -> Result<String, String> {
-    let bytes = read(path)?;
+    let bytes = read_document(path)?;
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }

@@ -3,9 +3,9 @@
 //! Everything here blocks for a moment (files are written to disk); routes call it through
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
-use holm_core::config::Inject;
+use holm_core::config::{Inject, SETUP_RECEIVER};
 use holm_core::spec::WorkspaceSpec;
-use holm_core::spec::{Secret, SecretSource};
+use holm_core::spec::{Purpose, Secret, SecretSource};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::clock::{self, Clock};
 use holm_engine::store::{RecordHead, Store};
@@ -58,6 +58,13 @@ pub enum Unread {
     Keep,
     /// These no longer have a value.
     Withdraw(Vec<String>),
+}
+
+/// Whose stored values count.
+pub(super) struct Owner<'a> {
+    /// `None`: it does not exist yet.
+    pub workspace: Option<&'a str>,
+    pub project: &'a str,
 }
 
 /// What a client read of secrets, and what to do about the others.
@@ -145,6 +152,15 @@ impl Keeping {
         Ok(token)
     }
 
+    /// What was handed over and not taken yet.
+    pub fn handed_over(&self, token: &str) -> Option<Values> {
+        let waiting = lock(&self.waiting);
+        waiting
+            .handed_over
+            .get(token)
+            .map(|(_, values)| values.clone())
+    }
+
     pub fn take_over(&self, token: &str) -> Option<Values> {
         let (_, values) = lock(&self.waiting).handed_over.remove(token)?;
         Some(values)
@@ -192,7 +208,11 @@ impl Keeping {
         self.with(|vault| {
             let (mut puts, mut gone) = (Vec::new(), Vec::new());
             for secret in secrets {
-                let value = counting(vault, spec, secret, values)?;
+                let owner = Owner {
+                    workspace: Some(&spec.id),
+                    project: &spec.project_id,
+                };
+                let value = counting(vault, owner, secret, values)?;
                 match value {
                     Some(value) => {
                         let until = secret.ttl_ms.map(|ttl| now + ttl.div_ceil(1000));
@@ -220,8 +240,13 @@ impl Keeping {
             return Ok(Vec::new());
         }
         self.expire()?;
-        let given = Scope::Given(spec.id.clone());
-        let begun = lock(&self.waiting).begun.remove(&spec.id);
+        // A setup runs for a workspace, and gets what that has for it.
+        let (workspace, is_setup) = match &spec.purpose {
+            Purpose::Setup(setup) => (setup.workspace.as_ref().unwrap_or(&spec.id), true),
+            Purpose::Work | Purpose::Seed(_) => (&spec.id, false),
+        };
+        let given = Scope::Given(workspace.clone());
+        let begun = lock(&self.waiting).begun.remove(workspace);
         // A workspace without values of a client (a fork, one that the API created) gets what is
         // stored.
         let is_first = self.with(|vault| {
@@ -229,11 +254,21 @@ impl Keeping {
             Ok(!entries.any(|entry| entry.scope == given))
         })?;
         if begun.is_some() || is_first {
-            self.give(spec, &begun.unwrap_or_default(), &Unread::Keep, "holm")?;
+            let receiving = WorkspaceSpec {
+                id: workspace.clone(),
+                ..spec.clone()
+            };
+            self.give(
+                &receiving,
+                &begun.unwrap_or_default(),
+                &Unread::Keep,
+                "holm",
+            )?;
         }
         let now = seconds(self.clock.look().for_expiry());
         self.with(|vault| {
-            let grants = spec.secrets.iter().map(|secret| {
+            let is_its = |secret: &&Secret| !is_setup || is_for_setup(secret);
+            let grants = spec.secrets.iter().filter(is_its).map(|secret| {
                 let found = vault.get(&given, &secret.name)?;
                 // While the clock is not believed, a value that has expired by it is kept and not
                 // given out.
@@ -425,15 +460,18 @@ impl Keeping {
 
 /// The effective value for a workspace: the one stored for it alone, whatever the source; else what
 /// the client read, or what is stored for the project, else for the user.
-fn counting(
+pub(super) fn counting(
     vault: &Vault,
-    spec: &WorkspaceSpec,
+    owner: Owner<'_>,
     secret: &Secret,
     values: &Values,
 ) -> Result<Option<Value>, VaultError> {
-    let mut scopes = vec![Scope::Workspace(spec.id.clone())];
+    let workspace = owner.workspace.into_iter();
+    let mut scopes: Vec<Scope> = workspace
+        .map(|id| Scope::Workspace(id.to_owned()))
+        .collect();
     if secret.source == SecretSource::Stored {
-        scopes.extend([Scope::Project(spec.project_id.clone()), Scope::User]);
+        scopes.extend([Scope::Project(owner.project.to_owned()), Scope::User]);
     }
     for scope in scopes {
         if let Some((_, value)) = vault.get(&scope, &secret.name)? {
@@ -442,6 +480,10 @@ fn counting(
     }
     let read = values.iter().find(|(name, _)| *name == secret.name);
     Ok(read.map(|(_, value)| value.clone()))
+}
+
+pub fn is_for_setup(secret: &Secret) -> bool {
+    secret.to.iter().any(|to| to == SETUP_RECEIVER)
 }
 
 fn is_withdrawn(secret: &Secret, unread: &Unread) -> bool {

@@ -1,10 +1,12 @@
 //! `/secrets` and `/workspaces/{id}/secrets`. Values come in; no response, error or log line
 //! contains one.
 
+mod given;
 mod keeping;
 pub mod key;
 mod standin;
 
+pub use given::Sources;
 pub use keeping::{Keeping, Values, happening};
 
 use super::App;

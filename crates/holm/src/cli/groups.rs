@@ -8,12 +8,14 @@ use clap::builder::styling::Style;
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::numbers::WorkspaceNumbers;
-use holm_api::run::{Run, RunQuery};
+use holm_api::run::Run;
+use holm_api::workspace::WorkspaceList;
 use holm_core::Fault;
 use holm_core::config::rough_size;
 use holm_core::service::status::ServiceStatus;
 use holm_core::session::protocol::{Session, SessionState};
 use jiff::Timestamp;
+use std::mem;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -74,25 +76,21 @@ const GROUPS: [Group; 4] = [Group::NeedsYou, Group::Working, Group::Idle, Group:
 // === impl Activity ===
 
 impl Activity {
-    /// Sessions and runs; with resource use if the terminal has room for it.
-    pub async fn find(client: &Client, columns: usize) -> Result<Self, Fault> {
-        let query = RunQuery {
-            state: Some("running".to_owned()),
-            ..RunQuery::default()
-        };
+    /// All workspaces and what goes on in them; with resource use if the terminal has room for it.
+    pub async fn find(client: &Client, columns: usize) -> Result<(WorkspaceList, Self), Fault> {
         let numbers = async {
             match columns {
                 WIDEST.. => Ok(client.numbers().await?.workspaces),
                 _ => Ok(Vec::new()),
             }
         };
-        let (sessions, runs, numbers) =
-            tokio::try_join!(client.all_sessions(), client.all_runs(&query), numbers)?;
-        Ok(Self {
-            sessions: sessions.sessions,
-            runs: runs.runs,
+        let (mut list, numbers) = tokio::try_join!(client.workspaces(), numbers)?;
+        let activity = Self {
+            sessions: mem::take(&mut list.sessions),
+            runs: mem::take(&mut list.runs),
             numbers,
-        })
+        };
+        Ok((list, activity))
     }
 }
 
@@ -224,6 +222,7 @@ pub fn render(rows: &[Row], page: Page, now: Timestamp) -> String {
         Page::Lines => return lines(rows),
         Page::Columns(columns) => columns,
     };
+    let widths = Widths::of(rows, columns, is_one_project);
     let mut parts = Vec::new();
     for group in GROUPS {
         let own: Vec<&Row> = rows.iter().filter(|row| row.group == group).collect();
@@ -232,7 +231,7 @@ pub fn render(rows: &[Row], page: Page, now: Timestamp) -> String {
         }
         let mut part = format!("{STRONG}{} {}{STRONG:#}\n", group.name(), own.len());
         for row in own {
-            part.push_str(&line(row, &Widths::of(rows, columns, is_one_project), now));
+            part.push_str(&line(row, &widths, now));
         }
         parts.push(part);
     }

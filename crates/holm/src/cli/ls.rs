@@ -42,7 +42,7 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
         if !is_grouped || context.output.is_quiet() {
             return Ok((client.workspaces().await?, Activity::default()));
         }
-        tokio::try_join!(client.workspaces(), Activity::find(&client, columns))
+        Activity::find(&client, columns).await
     })?;
     for note in &list.notes {
         warn(context, note);

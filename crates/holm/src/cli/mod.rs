@@ -18,6 +18,7 @@ mod daemon;
 mod daemon_unit;
 mod df;
 mod diff;
+mod direct;
 mod doctor;
 mod egress;
 mod enter;

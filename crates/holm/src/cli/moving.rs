@@ -12,7 +12,6 @@ use super::{Context, Outcome, clone, settings};
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::moves::{Move, Moved, Sync};
-use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_git::Cancel;
 
@@ -82,8 +81,7 @@ impl<'a> Moving<'a> {
         let wanted = Wanted {
             refs,
             commit: Some(resolved.commit.clone()),
-            // Only used as the name of an unknown project.
-            config: &ProjectConfig::default(),
+            config: None,
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
         Ok(Sync {

@@ -24,13 +24,10 @@ pub fn run(context: &Context) -> Outcome {
     let columns = usize::from(terminal::size().cols);
     let (workspaces, activity, checkout) = connect::block_on(async {
         let client = connect::started().await?;
-        let (listed, activity, checkout) = tokio::join!(
-            client.workspaces(),
-            Activity::find(&client, columns),
-            Checkout::find()
-        );
+        let (found, checkout) = tokio::join!(Activity::find(&client, columns), Checkout::find());
         let here = checkout.ok().map(|checkout| Here::of(&checkout));
-        Ok((listed?.workspaces, activity?, here))
+        let (listed, activity) = found?;
+        Ok((listed.workspaces, activity, here))
     })?;
     let rows = groups::rows(&workspaces, &activity);
     match checkout {

@@ -5,7 +5,7 @@ use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
-use super::user_checkout::Checkout;
+use super::user_checkout::{self, Checkout};
 use super::{Context, Outcome, connect, settings};
 use clap::{Args, Subcommand, ValueHint};
 use holm_api::project::{ChangeProject, Project};
@@ -141,11 +141,12 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
         };
         settings::settle_partial(context, &client, &checkout).await?;
         let commit = checkout.repository.head.clone();
-        let config = checkout.files_at(commit.as_deref()).await?.config()?;
+        let files = checkout.files_at(commit.as_deref()).await?;
+        let config = user_checkout::config(files.holm_toml.as_deref())?;
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
             commit,
-            config: &config,
+            config: Some(&config),
         };
         let project = send::send(&client, &checkout, wanted, &Cancel::default()).await?;
         if change == ChangeProject::default() {

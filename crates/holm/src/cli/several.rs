@@ -152,9 +152,8 @@ fn report_each(
             ([], _) => {}
             ([workspace], [_]) => context.output.document(workspace),
             _ => context.output.document(&WorkspaceList {
-                next: None,
                 workspaces: workspaces.to_vec(),
-                notes: Vec::new(),
+                ..WorkspaceList::default()
             }),
         }
     }

@@ -55,7 +55,7 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
         if is_json || guest::is_inside() {
             return Ok((shown, Activity::default(), None));
         }
-        let activity = Activity::find(&client, 0).await?;
+        let (_, activity) = Activity::find(&client, 0).await?;
         // A stopped workspace may have no record.
         let egress = client.egress(&id, CONNECTIONS).await.ok();
         Ok((shown, activity, egress.map(|list| list.egress)))

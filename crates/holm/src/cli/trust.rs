@@ -70,7 +70,7 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
             commit: origin.commit(),
-            config: &origin.config,
+            config: Some(&origin.config),
         };
         let answer = send::register(&client, &checkout, &wanted).await?;
         if let Some(agent) = &arguments.agent {

@@ -2,6 +2,7 @@
 //! here what they need of the machine that they run on.
 
 pub mod guest;
+mod network;
 
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
@@ -63,7 +64,8 @@ fn drivers(paths: &Paths, secrets: GrantSource) -> Result<Drivers, Fault> {
         data_dir: paths.data_dir.clone(),
         run_dir: paths.run_dir.clone(),
     };
-    let linux: Arc<dyn Driver> = Arc::new(LinuxDriver::new(layout, secrets, ROLES)?);
+    let linux = LinuxDriver::new(layout, secrets, ROLES)?.in_network(network::source(paths));
+    let linux: Arc<dyn Driver> = Arc::new(linux);
     Ok(Drivers::of([linux]))
 }
 

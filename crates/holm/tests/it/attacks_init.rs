@@ -152,10 +152,7 @@ fn attack_182_nonsense_of_another_init_ends_its_workspace_only() {
     if !is_root() {
         return;
     }
-    let island = Island::new();
-    island.make_dir("holm");
-    island.make_dir("holm/config");
-    island.write("holm/config/config.toml", "[daemon]\nresume = false\n");
+    let island = Island::without("revival");
     let repository = island.repository("shop");
     let [id, other] = [repository.up("x"), repository.up("other")];
     island.sh("x", "echo work > file").ok();

@@ -102,6 +102,13 @@ fn attack_3_a_protected_file_is_not_changed_in_any_way() {
         // Again after a restart, which sees what the first run left.
         island.holm(&["restart", "x"]).ok();
     }
+    // `show` and `here` name them.
+    for path in ["AGENTS.md", "way/absent"] {
+        let shown = island.holm(&["show", "x"]).ok();
+        assert!(shown.out().contains(path), "{shown:?}");
+        let here = island.inside("x", &["holm", "here"]).ok();
+        assert!(here.out().contains(path), "{here:?}");
+    }
     // Files beside them can be changed.
     island
         .sh(

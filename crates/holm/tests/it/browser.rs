@@ -269,6 +269,14 @@ fn the_command_line_can_be_had_and_says_what_is_missing() {
         hint.contains("`holm open one --headless`") && hint.contains("--print"),
         "{error}"
     );
+    // The address is printed, for a browser elsewhere.
+    let plain = island.holm(&["open", "one"]);
+    assert_eq!(plain.code, Some(1), "{plain:?}");
+    let url = plain.out();
+    assert!(
+        url.starts_with("http://") && hint.contains(&url),
+        "{plain:?}"
+    );
     let mut command = island.holm_command(&island.home(), &["open", "one", "--json"]);
     command
         .env("PATH", island.make_dir("nothing"))

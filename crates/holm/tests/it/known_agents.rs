@@ -33,6 +33,33 @@ keep = ["/model"]
 set = { "/projects/{root}/trusted" = true }
 "#;
 
+/// An agent whose connections the gateway cannot inspect.
+const PINNED: &str = r#"
+[agents.pinned]
+title = "Pinned"
+run = ["sh", "robot"]
+session = ["sh", "robot"]
+keys = { PINNED_KEY = "api" }
+direct = true
+refresh = ["sh", "refresh-pinned"]
+
+[[agents.pinned.sign_ins]]
+service = "api"
+file = ".pinned/auth.json"
+access = "/oauth/access"
+refresh = "/oauth/refresh"
+expires_ms = "/oauth/expires"
+"#;
+
+/// A known agent that is not installed, whatever this machine has.
+const ABSENT: &str = r#"
+[agents.absent]
+title = "Absent"
+run = ["no-such-agent-of-the-table"]
+session = ["no-such-agent-of-the-table"]
+install = "npm install -g absent"
+"#;
+
 const ACCESS: &str = "at-CANARY-access-0001";
 const REFRESH: &str = "rt-CANARY-refresh-0001";
 
@@ -43,7 +70,7 @@ const ROBOT: &str = "sh -c \"$(cat)\"\n";
 
 /// A user who is signed in, and a workspace `x`.
 fn sign_in(island: &Island) {
-    island.write("agents.toml", TABLE);
+    island.write("agents.toml", format!("{TABLE}{PINNED}{ABSENT}"));
     island.make_dir("home/.robot");
     island.make_dir("home/.robot/commands");
     island.write("home/.robot/auth.json", auth(ACCESS, REFRESH).to_string());
@@ -117,6 +144,10 @@ fn a_sign_in_is_used_after_one_question_and_brings_what_is_listed() {
     );
     // Nothing of it is in the project's files.
     assert_eq!(island.sh("x", "git status --porcelain").ok().out(), "");
+    // A known agent that is missing is reported with the command that installs it.
+    let absent = island.holm(&["run", "x", "--agent", "absent", "m"]);
+    let absent = absent.exits(127).stderr;
+    assert!(absent.contains("npm install -g absent"), "{absent}");
     // The user takes it back: what is started from now on has no sign-in.
     let repository = island.home().join("src/shop");
     Ran::new(&mut island.holm_command(&repository, &["trust", "--agent", "robot", "--no"])).ok();
@@ -233,6 +264,10 @@ fn attacks_196_and_197_the_gateway_uses_and_refreshes_a_sign_in_that_is_not_insi
     assert!(seen("messages?again").contains("at-CANARY-access-0002"));
 
     // The user's own agent refreshed meanwhile: that copy counts, and the host is not asked.
+    let session = [
+        "session", "new", "x", "--agent", "robot", "--detach", "--json",
+    ];
+    let session = island.holm(&session).json();
     let count = world.count("\"/token\"");
     island.write("home/.robot/auth.json", auth_of(7).to_string());
     // Not by a run, which would bring the new copy itself.
@@ -243,6 +278,89 @@ fn attacks_196_and_197_the_gateway_uses_and_refreshes_a_sign_in_that_is_not_insi
     let told = island.sh("x", &ask).json();
     assert!(told["access_token"].is_string(), "{told}");
     assert_eq!(world.count("\"/token\""), count);
+    tokens_end_with_their_holders(&world, session["id"].as_str().unwrap());
+}
+
+/// Attack: a program that keeps a token uses it after the run or session that got it.
+fn tokens_end_with_their_holders(world: &World, session: &str) {
+    let island = world.island();
+    let auth: Value = island.sh("x", "cat ~/.robot/auth.json").json();
+    let token = auth["oauth"]["access"].as_str().unwrap();
+    let use_it = |path: &str| {
+        let ask = format!(
+            "curl -sS --cacert ~/.cache/holm/ca-bundle.pem -H 'Authorization: Bearer {token}' \
+             https://api.test/v1/messages?{path}"
+        );
+        // Without a sign-in the gateway does not inspect the connection, so the host's own certificate counts.
+        let or = ask.replace("--cacert ~/.cache/holm/ca-bundle.pem ", "");
+        island.sh("x", &format!("{ask} || {or}")).ok();
+        let seen = world.seen().into_iter().rfind(|line| line.contains(path));
+        seen.unwrap().contains("CANARY")
+    };
+    // The counterpart: while the session lives, every program inside can use it.
+    assert!(use_it("during"));
+    island.holm(&["session", "kill", session]).ok();
+    assert!(!use_it("after"));
+    // The user takes the sign-in back: a session that runs has it no longer.
+    island
+        .holm(&["session", "new", "x", "--agent", "robot", "--detach"])
+        .ok();
+    assert!(use_it("again"));
+    let repository = island.home().join("src/shop");
+    Ran::new(&mut island.holm_command(&repository, &["trust", "--agent", "robot", "--no"])).ok();
+    assert!(!use_it("withdrawn"));
+}
+
+#[test]
+fn an_agent_that_cannot_be_inspected_gets_a_refreshed_sign_in_as_it_is_and_the_user_is_told() {
+    let island = Island::new();
+    sign_in(&island);
+    island.make_dir("home/.pinned");
+    let path = "home/.pinned/auth.json";
+    island.write(path, auth(ACCESS, REFRESH).to_string());
+    // As the agent's own program would: it has ended, and what refreshes it is used once.
+    let mut fresh = auth("at-CANARY-access-0002", "rt-CANARY-refresh-0002");
+    fresh["oauth"]["expires"] = 4_102_444_800_000_u64.into();
+    let refresh = format!("echo ran >> refreshed; echo '{fresh}' > .pinned/auth.json\n");
+    island.write("home/refresh-pinned", refresh);
+    let repository = island.home().join("src/shop");
+    let trust = ["trust", "--agent", "pinned", "--yes"];
+    Ran::new(&mut island.holm_command(&repository, &trust)).ok();
+    let run = |script: &str| {
+        let arguments = ["run", "x", "--agent", "pinned", script];
+        let mut command = island.holm_command(&island.home(), &arguments);
+        Ran::new(command.env("PINNED_KEY", "key-CANARY-000012")).ok()
+    };
+    let ran = run("rev ~/.pinned/auth.json; echo $PINNED_KEY | rev");
+    let said: String = ran.out().chars().rev().collect();
+    assert!(said.contains("at-CANARY-access-0002"), "{said}");
+    assert!(said.contains("key-CANARY-000012"), "{said}");
+    assert!(
+        !said.contains("rt-CANARY") && !said.contains("max"),
+        "{said}"
+    );
+    let words = ran.stderr.clone();
+    for part in [
+        "Pinned can read your sign-in",
+        "PINNED_KEY, the access token of ~/.pinned/auth.json, valid until 2100-01-01",
+        "what refreshes it stays outside",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    // It goes with the run, and a sign-in that lasts is not refreshed again.
+    island.sh("x", "test ! -e ~/.pinned/auth.json").ok();
+    run("true");
+    let count = std::fs::read_to_string(island.home().join("refreshed")).unwrap();
+    assert_eq!(count, "ran\n");
+    // One that cannot be refreshed is told, and the agent starts with what there is.
+    island.write(path, auth(ACCESS, REFRESH).to_string());
+    island.write("home/refresh-pinned", "echo no network >&2; exit 3\n");
+    let words = run("true").stderr;
+    assert!(
+        words.contains("did not refresh Pinned's sign-in"),
+        "{words}"
+    );
+    assert!(words.contains("no network"), "{words}");
 }
 
 /// Whether a value was there, also one that holm masked.

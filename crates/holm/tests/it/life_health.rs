@@ -180,12 +180,15 @@ fn what_was_running_comes_back_after_a_reboot_and_what_was_killed_is_started_aga
     let id = at_work(&island);
     let stopped = island.repository("other").up("y");
     island.holm(&["stop", "y"]).ok();
-    // Killed: it is started again, without a command.
+    // Killed: it is started again, without a command; `resume` is about reboots only.
+    island.make_dir("holm/config");
+    let settings = island.write("holm/config/config.toml", "[daemon]\nresume = false\n");
     send(island.keeper_of(&id).expect("a keeper"), Signal::KILL);
     eventually("it runs again", || {
         show(&island, "x")["state"] == "running" && island.keeper_of(&id).is_some()
     });
     work_is_there(&island);
+    fs::remove_file(settings).unwrap();
     // The next daemon finds a reboot.
     island.kill_daemon();
     let everything = island.inhabitants();

@@ -323,13 +323,6 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
             .contains("`no-such-agent` of the agent `ghost` is not found inside"),
         "{ghost:?}"
     );
-    let codex = island
-        .holm(&["run", "x", "--agent", "codex", "m"])
-        .exits(127);
-    assert!(
-        codex.stderr.contains("npm install -g @openai/codex"),
-        "{codex:?}"
-    );
     let nobody = island
         .holm(&["run", "x", "--agent", "nobody", "m", "--json"])
         .error(3);

@@ -1,13 +1,14 @@
 //! A set-up that fails, one that is left out, and why one runs again.
 
-use crate::layers::{layers, repository, with_setup, workspaces_on_disk};
+use crate::layers::{configure, layers, repository, with_setup, workspaces_on_disk};
 use crate::support::{Island, Ran};
 use serde_json::Value;
 
 #[test]
 fn a_failed_setup_keeps_a_workspace_on_request_and_can_be_left_out() {
     let island = Island::new();
-    let loud = "for i in $(seq 150); do echo line $i; done; exit 7";
+    let loud = "for i in $(seq 150); do echo line $i; done; mkdir node_modules; \
+        echo half > node_modules/half; echo half > ~/half; exit 7";
     let repository = with_setup(&island, &[loud]);
     let error = repository.holm(&["up", "a", "--json"]).error(1);
     let message = error["message"].as_str().unwrap();
@@ -24,23 +25,35 @@ fn a_failed_setup_keeps_a_workspace_on_request_and_can_be_left_out() {
         "{hint}"
     );
     assert_eq!(workspaces_on_disk(&island), 0);
-    // Kept: the error is the same, and the workspace runs.
+    // Kept: the error is the same, and the workspace has the files as the set-up left them.
     let error = repository.holm(&["up", "a", "--keep", "--json"]).error(1);
     assert_eq!(error["code"], "setup_failed");
     let hint = error["hint"].as_str().unwrap();
     assert!(
-        hint.contains("the workspace a was kept") && hint.contains("holm enter a"),
+        hint.contains("a was kept as `setup` left it") && hint.contains("`holm enter a`"),
         "{hint}"
     );
-    assert_eq!(
-        island
-            .sh("a", "cat deps.lock; ls")
-            .ok()
-            .out()
-            .lines()
-            .next(),
-        Some("one")
+    let shown = island.holm(&["show", "a", "--json"]).json();
+    assert_eq!(shown["state"], "stopped");
+    assert_eq!(shown["reason"], "setup_failed");
+    let note = shown["notes"].to_string();
+    assert!(note.contains("exit code 7"), "{note}");
+    assert_eq!(workspaces_on_disk(&island), 1);
+    let look = "cat deps.lock node_modules/half ~/half; git branch --show-current; git status -s";
+    assert_eq!(island.sh("a", look).ok().out(), "one\nhalf\nhalf\nholm/a");
+    // A set-up that changes tracked files fails after its commands; its files are whole, too.
+    configure(
+        &repository,
+        &["mkdir -p node_modules; echo x > new; rm README.md"],
     );
+    let error = repository.holm(&["up", "d", "--keep", "--json"]).error(1);
+    assert!(
+        error["message"].as_str().unwrap().contains("README.md"),
+        "{error}"
+    );
+    let look = "cat new; git status -s";
+    assert_eq!(island.sh("d", look).ok().out(), "x\n D README.md\n?? new");
+    assert_eq!(workspaces_on_disk(&island), 2);
     // Left out.
     let made = repository.holm(&["up", "b", "--no-setup", "--json"]).json();
     let notes = made["notes"].to_string();

@@ -336,6 +336,19 @@ fn back_to_the_beginning_or_to_a_snapshot_and_no_work_is_lost_attack_153() {
         "bad\nbad"
     );
     assert_eq!(sql(&island, "kept", "select count(*) from products"), "0");
+    // Without unsaved code, too: the data of volumes is kept.
+    sql(&island, "w", "delete from products where id > 1");
+    let reset = island.holm(&["reset", "w", "--json"]).json();
+    let notes = reset["notes"].to_string();
+    assert!(notes.contains("before-reset-2"), "{notes}");
+    let all = format!("{ROWS}|1");
+    let count = "select count(*), min(id) from products";
+    assert_eq!(sql(&island, "w", count), all);
+    island
+        .holm(&["fork", "w", "data", "--at", "before-reset-2"])
+        .ok();
+    assert_eq!(sql(&island, "data", count), "1|1");
+    island.holm(&["rm", "data", "--force"]).ok();
 
     island.holm(&["reset", "w", "--at", "good"]).ok();
     assert_eq!(

@@ -125,6 +125,7 @@ fn spawn(
         // The keeper's shutdown waits for this thread's records.
         let talking = registry.talk(usize::MAX);
         work::carry_out(&registry, &held, order, cancelled);
+        registry.end_sign_ins(&run);
         registry.runs.held().remove(&run);
         held.changed.notify_all();
         drop(talking);

@@ -7,6 +7,7 @@ pub mod report;
 use super::attach::{Target, secret};
 use super::completions::labels;
 use super::consent;
+use super::direct;
 use super::outlet::Form;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
@@ -91,6 +92,9 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
         Some(key) => key.clone(),
         None => secret()?,
     };
+    if arguments.command.is_empty() {
+        direct::refresh(context, arguments.agent.as_deref())?;
+    }
     let request = request(arguments)?;
     let id = WorkspaceId::parse(&workspace);
     resolve::ask_about(&workspace);

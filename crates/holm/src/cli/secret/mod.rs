@@ -392,7 +392,7 @@ async fn this_project(client: &Client) -> Result<String, Fault> {
     let wanted = Wanted {
         refs: SharedRefs::of(&checkout).await?,
         commit: origin.commit(),
-        config: &origin.config,
+        config: Some(&origin.config),
     };
     let answer = send::register(client, &checkout, &wanted).await?;
     Ok(answer.project.id)

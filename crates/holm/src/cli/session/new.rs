@@ -2,6 +2,7 @@
 
 use super::super::completions::labels;
 use super::super::consent;
+use super::super::direct;
 use super::super::ls::warn;
 use super::super::output::{GOOD, printable};
 use super::super::run::agent_env;
@@ -83,6 +84,9 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             }
             (asked, _) => asked,
         };
+        if arguments.agent.is_some() {
+            direct::refresh(context, arguments.agent.as_deref())?;
+        }
         let command = arguments.command.into_iter();
         let new = NewSession {
             command: command.map(|word| Bytes::from(word.into_vec())).collect(),

@@ -177,20 +177,15 @@ async fn one(
     interrupted: watch::Receiver<bool>,
 ) -> Result<(Workspace, Left), Fault> {
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-    let made = follow(prepared, &request, progress, interrupted.clone()).await;
-    let mut workspace = match made {
-        Err(fault) if fault.code == Code::SetupFailed && arguments.keep => {
-            // The daemon uses each upload once.
-            let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-            let request = CreateWorkspace {
-                no_setup: true,
-                ..request
-            };
-            let kept = follow(prepared, &request, progress, interrupted).await?;
-            return Err(kept_after(fault, &kept.label, &prepared.left_behind.setup));
+    let made = follow(prepared, &request, progress, interrupted).await;
+    let mut workspace = made.map_err(|fault| {
+        let label = wish.label.as_ref().map_or("LABEL", Label::as_str);
+        let hint = fault.hint.replace("LABEL", label);
+        match fault.code {
+            Code::SetupFailed => fault.with_hint(hint),
+            _ => fault,
         }
-        made => made?,
-    };
+    })?;
     if let Ok(id) = WorkspaceId::parse(&workspace.id) {
         resolve::remember(&id, &workspace.label);
     }
@@ -323,17 +318,6 @@ async fn follow(
     }
     creation.cancel().await?;
     Err(cancelled())
-}
-
-/// The failure of a set-up, with the workspace that was kept.
-fn kept_after(mut fault: Fault, label: &str, commands: &[String]) -> Fault {
-    let commands = commands.join(" && ");
-    fault.hint = format!(
-        "the workspace {label} was kept: `holm enter {label}`\n\
-         run setup again: `holm exec {label} -- sh -c '{commands}'`\n\
-         remove it: `holm rm {label}`"
-    );
-    fault
 }
 
 fn cancelled() -> Fault {

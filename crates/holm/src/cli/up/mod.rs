@@ -11,7 +11,7 @@ mod notes;
 mod prepare;
 mod start;
 
-use super::figures::{duration, place};
+use super::figures::duration;
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Readied, Trouble};
@@ -74,7 +74,7 @@ pub struct UpArgs {
     /// Do not run `setup`, and start without what it makes
     #[arg(long)]
     no_setup: bool,
-    /// If `setup` fails, keep a workspace without its output to look into
+    /// If `setup` fails, keep the workspace as it left it, to look into
     #[arg(long, conflicts_with = "no_setup")]
     keep: bool,
     /// Do not wait for services to become ready
@@ -188,9 +188,8 @@ fn several(context: &Context, arguments: &UpArgs, results: Vec<Result<Readied, F
         }
     }
     let list = WorkspaceList {
-        next: None,
         workspaces: readied.iter().map(Readied::document).collect(),
-        notes: Vec::new(),
+        ..WorkspaceList::default()
     };
     if context.output.is_quiet() && !readied.is_empty() {
         let ids: Vec<&str> = list.workspaces.iter().map(|one| one.id.as_str()).collect();
@@ -243,25 +242,7 @@ fn trouble_of(arguments: &UpArgs, fault: Fault) -> Trouble {
     if !arguments.keep {
         headline.push_str("; nothing was created");
     }
-    let hint = setup_hint(arguments, &fault.hint);
-    Trouble::new(fault, headline, rows).with_hint(hint)
-}
-
-/// What to type after a set-up failed: rows instead of the daemon's sentence, which names the log.
-fn setup_hint(arguments: &UpArgs, hint: &str) -> String {
-    let log = hint
-        .split_once("log is ")
-        .and_then(|(_, rest)| rest.split_once(';'));
-    let Some((log, _)) = log else {
-        return hint.to_owned();
-    };
-    let label = arguments.labels.first().map_or("LABEL", String::as_str);
-    let log = place(log);
-    format!(
-        "look inside: `holm up {label} --keep`\n\
-         go on without: `holm up {label} --no-setup`\n\
-         whole output: `less {log}`"
-    )
+    Trouble::new(fault, headline, rows)
 }
 
 /// The label is taken, and options ask for a new workspace.

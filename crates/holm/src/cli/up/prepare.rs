@@ -52,7 +52,7 @@ pub async fn prepare(
     let wanted = Wanted {
         refs,
         commit: origin.commit(),
-        config: &origin.config,
+        config: Some(&origin.config),
     };
     let sending = send::send(&client, &checkout, wanted, cancel);
     let (project, left_behind) = tokio::try_join!(sending, left_behind(&checkout, &origin))?;
@@ -291,6 +291,7 @@ fn request(
         allow_degraded: arguments.allow_degraded.clone(),
         force: arguments.force,
         no_setup: arguments.no_setup,
+        keep: arguments.keep,
         user_name: repository.user_name.clone(),
         user_email: repository.user_email.clone(),
         remotes: repository.remotes.clone(),
