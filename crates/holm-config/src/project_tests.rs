@@ -158,7 +158,7 @@ fn project_values() {
         "[project]\n",
         r#"
 name = "Shop"
-! 2:8: `Shop` is not a valid `project.name`: it has `S`; only a-z, 0-9 and - may be used
+! 2:8: `Shop` is not a valid `project.name`: it has `S`; only a-z, 0-9 and - are allowed
 name = 3
 ! 2:8: `project.name` must be a string, not an integer
 name = "a-name-of-21-letters-"
@@ -218,7 +218,7 @@ b = 80
 ! 3:5: port 80 of `ports.b` is taken by `ports.a`
 [ports]
 my_web = 80
-! 2:1: `my_web` is not a valid name in `ports`: it has `_`; only a-z, 0-9 and - may be used
+! 2:1: `my_web` is not a valid name in `ports`: it has `_`; only a-z, 0-9 and - are allowed
 "#,
     );
     for (port, place) in [

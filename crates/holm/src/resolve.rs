@@ -11,18 +11,41 @@ use std::sync::{Mutex, PoisonError};
 /// What was typed for each id in this process, for hints.
 static TYPED: Mutex<Vec<(WorkspaceId, String)>> = Mutex::new(Vec::new());
 
+/// What was typed for a workspace that the daemon resolves.
+static ASKED: Mutex<Option<String>> = Mutex::new(None);
+
 /// Remembers what a person calls a workspace.
 pub fn remember(id: &WorkspaceId, typed: &str) {
     let mut all = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
     all.push((id.clone(), typed.to_owned()));
 }
 
+/// Remembers a name that the daemon resolves: the only workspace that this command is about.
+pub fn ask_about(typed: &str) {
+    // Anything else is no name, but perhaps the message of a run.
+    if typed.contains(char::is_whitespace) {
+        return;
+    }
+    *ASKED.lock().unwrap_or_else(PoisonError::into_inner) = Some(typed.to_owned());
+}
+
 /// A text with the names that were typed in place of ids. Only for people.
 pub fn as_typed(text: &str) -> String {
     let all = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().fold(text.to_owned(), |text, (id, typed)| {
-        text.replace(id.as_str(), typed)
-    })
+    let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let words = text.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric());
+    let named = words.map(|word| {
+        let name = word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric());
+        let Ok(id) = WorkspaceId::parse(name) else {
+            return word.to_owned();
+        };
+        let typed = all.iter().find(|(known, _)| *known == id);
+        match typed.map(|(_, typed)| typed).or(asked.as_ref()) {
+            Some(typed) => word.replace(name, typed),
+            None => word.to_owned(),
+        }
+    });
+    named.collect()
 }
 
 /// Resolves one workspace. A complete id needs no request, and inside a workspace there is only
@@ -208,4 +231,24 @@ fn candidate(workspace: Workspace) -> Result<Candidate, Fault> {
         project_id: ProjectId::parse(&workspace.project_id).map_err(not_understood)?,
         project: workspace.project,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_name_what_was_typed() {
+        let id = WorkspaceId::parse("waaaaaaaaaaaa").unwrap();
+        remember(&id, "fix-login");
+        assert_eq!(
+            as_typed("keep it: `holm fetch waaaaaaaaaaaa --commit \"…\"`; wbbbbbbbbbbbb"),
+            "keep it: `holm fetch fix-login --commit \"…\"`; wbbbbbbbbbbbb"
+        );
+        ask_about("shop/other");
+        assert_eq!(
+            as_typed("`holm start wbbbbbbbbbbbb`"),
+            "`holm start shop/other`"
+        );
+    }
 }

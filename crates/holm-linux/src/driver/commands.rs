@@ -146,9 +146,10 @@ impl Commands<'_> {
         let hint = match (kept, self.made) {
             // The code that moves the workspace adds the next step.
             (Ok(log), Made::InPlace) => format!("Its whole log is {}", log.display()),
-            (Ok(log), Made::Layer(_)) => {
-                format!("{advice}\nwhole output: `less {}`", log.display())
-            }
+            (Ok(log), Made::Layer(_)) => match self.of {
+                Of::Setup => format!("{advice}\nwhole output: `less {}`", log.display()),
+                Of::Seed(_) => format!("its whole log is {}; {advice}", log.display()),
+            },
             (Err(_), _) => advice,
         };
         Fault::new(self.of.code(), message, hint)

@@ -61,7 +61,7 @@ pub fn run(context: &Context, arguments: DoctorArgs) -> Outcome {
     let columns = terminal::columns_to_fill();
     context
         .output
-        .result(&doctor, || render(&doctor, extent, columns));
+        .facts(&doctor, || render(&doctor, extent, columns));
     Ok(if doctor.ok {
         ExitCode::SUCCESS
     } else {

@@ -49,7 +49,7 @@ pub fn run(context: &Context, arguments: EgressArgs) -> Outcome {
                     "No connections: nothing reached, nothing refused.".to_owned()
                 });
             } else {
-                context.output.result(&list, || {
+                context.output.facts(&list, || {
                     if arguments.all {
                         let lines: Vec<String> = list.egress.iter().map(line).collect();
                         return lines.join("\n");

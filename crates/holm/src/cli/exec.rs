@@ -2,7 +2,7 @@
 
 use super::attach::{Attachment, Target, attach};
 use super::completions::labels;
-use super::{Context, Outcome, connect, terminal};
+use super::{Context, Outcome, connect, resolve, terminal};
 use clap::Args;
 use holm_api::exec::Start;
 use holm_core::config::parse_duration;
@@ -67,6 +67,7 @@ pub fn run(context: &Context, arguments: ExecArgs) -> Outcome {
             Ok(id) => Target::Known(id),
             Err(_) => Target::Typed(&workspace),
         };
+        resolve::ask_about(&workspace);
         attach(&client, target, start, attachment).await
     })?;
     Ok(ExitCode::from(code))

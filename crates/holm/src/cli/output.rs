@@ -77,6 +77,19 @@ impl Output {
         }
     }
 
+    /// As [`Output::result`] for facts: `--quiet` keeps only the lines about trouble.
+    pub fn facts<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) {
+        if !self.is_quiet() {
+            return self.result(document, text);
+        }
+        let text = text();
+        let trouble = text.lines().filter(|line| line.contains(['◆', '✗', '▲']));
+        let trouble: Vec<&str> = trouble.collect();
+        if !trouble.is_empty() {
+            self.asked_for(&trouble.join("\n"));
+        }
+    }
+
     /// Prints the document for machines on stdout, or a remark for people on stderr.
     pub fn done<T: Serialize>(&self, document: &T, text: impl FnOnce() -> String) {
         match self.format {

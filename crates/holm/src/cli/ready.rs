@@ -60,6 +60,7 @@ pub struct Trouble {
     /// For people: a line, and rows with the reason and the last output of each service.
     headline: String,
     rows: Vec<String>,
+    hint: String,
 }
 
 /// Waits until all services are ready or some will not be. `interrupted` ends only the waiting.
@@ -327,6 +328,7 @@ impl From<Fault> for Trouble {
         Self {
             headline: fault.message(),
             rows: Vec::new(),
+            hint: fault.hint.clone(),
             fault,
         }
     }
@@ -335,10 +337,17 @@ impl From<Fault> for Trouble {
 impl Trouble {
     pub fn new(fault: Fault, headline: String, rows: Vec<String>) -> Self {
         Self {
+            hint: fault.hint.clone(),
             fault,
             headline,
             rows,
         }
+    }
+
+    /// With another hint for people.
+    pub fn with_hint(mut self, hint: String) -> Self {
+        self.hint = hint;
+        self
     }
 
     pub fn print(&self, context: &Context) {
@@ -349,8 +358,8 @@ impl Trouble {
         if !self.rows.is_empty() {
             output.remark(&self.rows.join("\n"));
         }
-        let (code, hint) = (self.fault.code, self.fault.hint.clone());
-        output.fault(&Fault::new(code, self.headline.clone(), hint));
+        let (headline, hint) = (self.headline.clone(), self.hint.clone());
+        output.fault(&Fault::new(self.fault.code, headline, hint));
     }
 
     pub fn exit_code(&self) -> ExitCode {

@@ -60,7 +60,7 @@ pub fn run(context: &Context, arguments: ShowArgs) -> Outcome {
         let egress = client.egress(&id, CONNECTIONS).await.ok();
         Ok((shown, activity, egress.map(|list| list.egress)))
     })?;
-    context.output.result(&shown, || {
+    context.output.facts(&shown, || {
         let page = Page {
             now: here_and_now(),
             columns: usize::from(terminal::size().cols),

@@ -97,6 +97,7 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
     }
     let request = request(arguments)?;
     let id = WorkspaceId::parse(&workspace);
+    resolve::ask_about(&workspace);
     let order = Order {
         workspace: match &id {
             Ok(id) => Target::Known(id),

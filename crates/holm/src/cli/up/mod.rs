@@ -268,7 +268,7 @@ fn exists(arguments: &UpArgs, fault: Fault) -> Trouble {
     };
     let label = &arguments.labels[0];
     let headline = format!("{label} exists; {option} works for new workspaces only");
-    Trouble::new(fault.with_hint(hint), headline, Vec::new())
+    Trouble::new(fault, headline, Vec::new()).with_hint(hint)
 }
 
 // === impl Readied ===
