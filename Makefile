@@ -9,7 +9,7 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: help demo build static static-test test check lint unit soak bench upgrade-test agents-test vm
+.PHONY: help demo build static static-test test check lint unit soak bench picture upgrade-test agents-test vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,10 @@ demo: ## two agents' workspaces of examples/shop: four services each, the same p
 	@scripts/set-up demo
 	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
 	@scripts/demo
+
+picture: ## the terminal of the README, docs/holm.svg, from a real run (needs tmux; not as root)
+	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
+	@scripts/picture "$${CARGO_TARGET_DIR:-target}/demo/holm"
 
 # The target is named, so that build scripts and macros stay dynamic.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')

@@ -135,6 +135,22 @@ pub struct SyncAnswer {
     /// machine).
     #[schema(required)]
     pub objects_dir: Option<String>,
+    /// The files of the commit, if the daemon has them at hand. Otherwise the client reads them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<CommitFiles>,
+}
+
+/// The files that holm reads of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommitFiles {
+    /// The text of holm.toml.
+    #[schema(required)]
+    pub holm_toml: Option<String>,
+    pub has_agents_md: bool,
+    /// The paths of its submodules.
+    pub submodules: Vec<String>,
+    /// Whether files of it are stored by git-lfs.
+    pub has_lfs: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -14,10 +14,12 @@
 
 use crate::error::ErrorDetail;
 use crate::numbers::WorkspaceNumbers;
+use crate::run::Run;
 use holm_core::config::Limits;
 use holm_core::isolation::Isolation;
 use holm_core::reference::Candidate;
 use holm_core::service::status::ServiceStatus;
+use holm_core::session::protocol::Session;
 use holm_core::spec::Remote;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,9 @@ pub struct Workspace {
     /// Only for `up`: whether this call created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<bool>,
+    /// Only for `up` of an existing workspace: whether this call started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<bool>,
     /// Only for `up`: milliseconds until it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,
@@ -170,9 +175,15 @@ pub struct Reset {
     pub force: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
+    /// The sessions that run in them; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<Session>,
+    /// The runs under way in them; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Run>,
     /// Set if there are more workspaces; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,

@@ -168,10 +168,8 @@ impl Agents {
         let name = name.escape_debug();
         Fault::new(
             Code::AgentNotFound,
-            format!("there is no agent `{name}`; there are {names}"),
-            format!(
-                "add it: `[agents.{name}]` with `command = [\"…\"]` in holm.toml or config.toml"
-            ),
+            format!("no agent {name}; there are {names}"),
+            format!("add it to holm.toml   [agents.{name}] command = [\"{name}\", \"…\"]"),
         )
     }
 }

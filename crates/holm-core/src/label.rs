@@ -18,7 +18,7 @@ pub enum InvalidLabel {
     Empty,
     #[error("it has {length} characters, {max} is the most")]
     TooLong { length: usize, max: usize },
-    #[error("it has `{}`; only a-z, 0-9 and - may be used", .0.escape_default())]
+    #[error("it has `{}`; only a-z, 0-9 and - are allowed", .0.escape_default())]
     Character(char),
     #[error("it begins or ends with -")]
     HyphenAtEnd,

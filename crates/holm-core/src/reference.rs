@@ -89,13 +89,13 @@ impl WorkspaceRef {
             .filter(|(distance, label)| *distance <= 1 + label.len() / 4)
             .min();
         let hint = match nearest {
-            Some((_, label)) => format!("did you mean `{label}`? see `holm ls`"),
-            None => "`holm ls` lists the workspaces, `holm up` makes one".to_owned(),
+            Some((_, label)) => format!("did you mean: `{label}`\nall workspaces: `holm ls`"),
+            None => "all workspaces: `holm ls`\ncreate one: `holm up LABEL`".to_owned(),
         };
         let typed = self.0.escape_debug();
         Fault::new(
             Code::WorkspaceNotFound,
-            format!("no workspace `{typed}`"),
+            format!("no workspace {typed}"),
             hint,
         )
     }
@@ -200,7 +200,10 @@ mod tests {
         let near = WorkspaceRef::new("api-2")
             .resolve(&Here::default(), &all)
             .unwrap_err();
-        assert_eq!(near.hint, "did you mean `api-1`? see `holm ls`");
+        assert_eq!(
+            near.hint,
+            "did you mean: `api-1`\nall workspaces: `holm ls`"
+        );
         let both = WorkspaceRef::new("api-1")
             .resolve(&Here::default(), &all)
             .unwrap_err();

@@ -115,8 +115,8 @@ impl Inner {
             let label = &record.label;
             return Err(Fault::new(
                 Code::NotRunning,
-                format!("workspace `{label}` is not running"),
-                format!("`holm start {id}` starts it"),
+                format!("{label} is stopped, and --no-start forbids starting it"),
+                format!("start it: `holm start {id}`"),
             ));
         }
         let inner = Arc::clone(self);

@@ -266,11 +266,15 @@ impl Inner {
                 self.undo_builder(&kept.id).await;
                 self.notices.send(&kept.id, Notice::Created);
                 let label = &kept.label;
-                fault.hint = format!(
-                    "{label} was kept as `setup` left it: `holm enter {label}` looks into it, \
-                     `holm rm {label}` removes it; {}",
-                    fault.hint
-                );
+                // Its other lines say what `--keep` has done.
+                let log = fault
+                    .hint
+                    .lines()
+                    .find(|line| line.starts_with("whole output"));
+                let kept = format!("{label} was kept as `setup` left it: `holm enter {label}`");
+                let remove = format!("remove it: `holm rm {label}`");
+                let lines = [Some(kept.as_str()), Some(&remove), log];
+                fault.hint = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
             }
             Err(failed) => {
                 self.undo_or_try_again(record).await;
@@ -326,9 +330,11 @@ impl Inner {
         let at = now();
         self.uses.note(id, at);
         self.store.call(move |store| store.touch(&key, at)).await?;
+        let was_stopped = record.desired == Desired::Stopped;
         let goal = Goal::Reach(Desired::Running);
         let mut view = self.reach(record, Desired::Running, goal).await?;
         view.record.last_used_at = at;
+        view.was_stopped = was_stopped;
         Ok(Some(view))
     }
 }
@@ -363,7 +369,7 @@ fn already_exists(label: &Label, holder: &WorkspaceId) -> Fault {
     Fault::new(
         Code::AlreadyExists,
         format!("workspace `{label}` exists ({holder})"),
-        format!("`holm up {label}` without further options starts it; or choose another label"),
+        format!("start it: `holm up {label}`\nanother label: `holm up LABEL`"),
     )
 }
 

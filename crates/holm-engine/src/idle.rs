@@ -146,7 +146,7 @@ impl Inner {
                 Some("moved to the trash, because nobody used it")
             }
             Err(fault) => {
-                let why = fault.to_string();
+                let why = fault.to_string().replace("\n  ", "; ");
                 uses.entry(id).or_default().note = Some(Note::Kept { at, why });
                 None
             }

@@ -51,6 +51,10 @@ impl LiveRuns {
         self.all().get(run).cloned()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
     fn all(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Live>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -80,17 +80,17 @@ impl Inner {
             tracing::warn!(id = %record.id, %fault, "not put back as it was after examination");
         }
         let (id, label) = (&record.id, &record.label);
+        let all_the_same = match losing {
+            Losing::Removal => format!("to the trash: `holm rm {id} --force`"),
+            Losing::Reset => format!("go back, a snapshot keeps it: `holm reset {id} --force`"),
+        };
         Err(Fault::new(
             Code::UnsavedWork,
-            format!("workspace `{label}` has unsaved work: {unsaved}"),
-            match losing {
-                Losing::Removal => {
-                    format!("`holm rm {id} --force` removes it all the same; the trash keeps it")
-                }
-                Losing::Reset => {
-                    format!("`holm reset {id} --force` goes back all the same; a snapshot keeps it")
-                }
-            },
+            format!(
+                "{label} has unsaved work, which your repository does not have\n{}",
+                unsaved.rows()
+            ),
+            format!("keep it: `holm fetch {id} --commit \"…\"`\n{all_the_same}"),
         ))
     }
 

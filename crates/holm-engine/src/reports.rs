@@ -11,7 +11,7 @@ use holm_core::WorkspaceId;
 use holm_core::head::Tip;
 use holm_keeper::client::Asker;
 use holm_keeper::process::Pulse;
-use holm_keeper::wire::{Seen, Status};
+use holm_keeper::wire::Seen;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Reports {
 /// A keeper's last report.
 #[derive(Clone)]
 pub(crate) struct Report {
-    pub(crate) status: Arc<Status>,
+    pub(crate) seen: Arc<Seen>,
     pub(crate) at: Timestamp,
     pub(crate) received: Instant,
 }
@@ -186,10 +186,10 @@ impl Reports {
 // === impl Entry ===
 
 impl Entry {
-    pub(crate) fn new(status: Status, asker: Asker, pulse: Option<Pulse>) -> Self {
+    pub(crate) fn new(first: Seen, asker: Asker, pulse: Option<Pulse>) -> Self {
         Self {
             watch: 0,
-            report: Report::new(status),
+            report: Report::new(first),
             asker,
             pulse,
             asked: 0,
@@ -212,9 +212,9 @@ impl Entry {
 // === impl Report ===
 
 impl Report {
-    fn new(status: Status) -> Self {
+    fn new(seen: Seen) -> Self {
         Self {
-            status: Arc::new(status),
+            seen: Arc::new(seen),
             at: now(),
             received: Instant::now(),
         }
@@ -229,8 +229,9 @@ impl Recording<'_> {
         let mut entries = self.reports.entries();
         let entry = entries.get_mut(self.id);
         if let Some(entry) = entry.filter(|entry| entry.watch == self.watch) {
-            entry.report = Report::new(seen.status);
-            entry.answered.send_replace(seen.answered);
+            let answered = seen.answered;
+            entry.report = Report::new(seen);
+            entry.answered.send_replace(answered);
         }
     }
 }

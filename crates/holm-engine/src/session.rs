@@ -5,6 +5,7 @@ use crate::clock::now;
 use crate::command::Stopped;
 use crate::engine::Engine;
 use crate::runs::Provision;
+use crate::view::View;
 use holm_core::plan::{Keeper, State};
 use holm_core::session::protocol::{Attach, NewSession, Session, SessionRequest, SessionResponse};
 use holm_core::state::Birth;
@@ -55,29 +56,47 @@ impl Engine {
         }
     }
 
-    /// The sessions of all workspaces that have any, with the workspaces' ids and labels.
-    pub async fn all_sessions(&self) -> Result<Vec<(WorkspaceId, String, Vec<Session>)>, Fault> {
+    /// The sessions of all workspaces, with the workspaces' ids.
+    pub async fn all_sessions(&self) -> Result<Vec<(WorkspaceId, Vec<Session>)>, Fault> {
         let mut all = Vec::new();
         for view in self.list().await? {
-            if view.record.birth != Birth::Acknowledged {
-                continue;
+            if view.record.birth == Birth::Acknowledged {
+                let sessions = self.sessions_seen(&view).await?;
+                all.push((view.record.id, sessions));
             }
-            let id = view.record.id.clone();
-            // The stored list shows whether the keeper has to be asked.
-            let keeper = self.inner.driver(&view.record.spec)?.keeper(&id);
-            let mut sessions = keeper.last_sessions().await?;
-            if sessions.is_empty() {
-                continue;
-            }
-            if view.state == State::Running
-                && let Ok(SessionResponse::Sessions(live)) =
-                    keeper.session(SessionRequest::List).await
-            {
-                sessions = live;
-            }
-            all.push((id, view.record.label.to_string(), sessions));
         }
         Ok(all)
+    }
+
+    /// The sessions that run in a workspace that was just observed.
+    pub async fn running_sessions(&self, view: &View) -> Result<Vec<Session>, Fault> {
+        if view.state != State::Running {
+            return Ok(Vec::new());
+        }
+        let mut sessions = self.sessions_seen(view).await?;
+        sessions.retain(|session| session.exit_code.is_none());
+        Ok(sessions)
+    }
+
+    /// The sessions of a workspace that was just observed. Its keeper is asked only if it did not report them and the
+    /// stored list has some.
+    async fn sessions_seen(&self, view: &View) -> Result<Vec<Session>, Fault> {
+        if let Some(sessions) = &view.sessions {
+            return Ok(sessions.clone());
+        }
+        let keeper = self
+            .inner
+            .driver(&view.record.spec)?
+            .keeper(&view.record.id);
+        let stored = keeper.last_sessions().await?;
+        if stored.is_empty() || view.state != State::Running {
+            return Ok(stored);
+        }
+        match keeper.session(SessionRequest::List).await {
+            Ok(SessionResponse::Sessions(live)) => Ok(live),
+            // It has just ended.
+            Ok(_) | Err(_) => Ok(stored),
+        }
     }
 
     /// Sends a request to a session. Sending input counts as use of the workspace.
@@ -90,7 +109,10 @@ impl Engine {
             self.inner.uses.note(id, now());
         }
         self.require_keeper(id).await?;
-        self.inner.keeper(id).await?.session(request).await
+        let response = self.inner.keeper(id).await?.session(request).await;
+        // It may have waited for a change that the keeper has not reported yet.
+        self.inner.reports.mark(id);
+        response
     }
 
     pub async fn attach_session(

@@ -105,6 +105,12 @@ pub enum Piece {
 /// Keeps the files of workspaces, measures them and deletes them.
 #[async_trait]
 pub trait Storage: Send + Sync + 'static {
+    /// The files of a commit that holm reads (`holm_git::COMMIT_FILES`), if the driver has them at hand; `None` for one that
+    /// the commit does not have.
+    fn commit_files(&self, _: &ProjectId, _commit: &str) -> Option<Vec<Option<Vec<u8>>>> {
+        None
+    }
+
     /// A layer that was built or brought; `None`: it is not there.
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault>;
 

@@ -189,29 +189,61 @@ impl Unsaved {
     }
 }
 
-impl fmt::Display for Unsaved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Unsaved {
+    /// Each kind of work, and where it is.
+    fn parts(&self) -> Vec<(String, String)> {
         let mut parts = Vec::new();
         if let Some(why) = &self.unexamined {
-            parts.push(format!("it cannot be examined ({why})"));
+            parts.push(("cannot be examined".to_owned(), why.clone()));
         }
-        if self.changed.count > 0 {
-            parts.push(self.changed.describe("changed file"));
+        if self.refs.count > 0 {
+            parts.push(("commits".to_owned(), format!("on {}", self.refs.listed())));
         }
-        if self.untracked.count > 0 {
-            parts.push(self.untracked.describe("untracked file"));
+        for (tally, what) in [
+            (&self.changed, "changed file"),
+            (&self.untracked, "new file"),
+        ] {
+            if tally.count > 0 {
+                parts.push((counted(tally.count, what), tally.listed()));
+            }
         }
         match self.stashes {
             0 => {}
-            1 => parts.push("1 stash".to_owned()),
-            more => parts.push(format!("{more} stashes")),
+            1 => parts.push(("1 stash".to_owned(), "`git stash list` inside".to_owned())),
+            more => parts.push((
+                format!("{more} stashes"),
+                "`git stash list` inside".to_owned(),
+            )),
         }
-        if self.refs.count > 0 {
-            let names = self.refs.listed();
-            parts.push(format!("commits that your repository lacks on {names}"));
-        }
+        parts
+    }
+
+    /// A table of the findings, one row each.
+    pub fn rows(&self) -> String {
+        let parts = self.parts();
+        let width = parts.iter().map(|(what, _)| what.chars().count());
+        let width = width.max().unwrap_or(0);
+        let rows = parts
+            .iter()
+            .map(|(what, names)| format!("  {what:width$}   {names}"));
+        rows.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// In one line.
+impl fmt::Display for Unsaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = self.parts().into_iter();
+        let parts: Vec<String> = parts
+            .map(|(what, names)| format!("{what} ({names})"))
+            .collect();
         f.write_str(&parts.join(", "))
     }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 // === impl Tally ===
@@ -225,11 +257,6 @@ impl Tally {
             let short: String = name.chars().take(80).collect();
             self.names.push(short.escape_debug().to_string());
         }
-    }
-
-    fn describe(&self, what: &str) -> String {
-        let plural = if self.count == 1 { "" } else { "s" };
-        format!("{} {what}{plural} ({})", self.count, self.listed())
     }
 
     fn listed(&self) -> String {
@@ -308,13 +335,13 @@ mod tests {
         check(b" M a b\0", Some("1 changed file (a b)"));
         check(
             b"R  new\0old\0?? x\0",
-            Some("1 changed file (new), 1 untracked file (x)"),
+            Some("1 changed file (new), 1 new file (x)"),
         );
         check(
             b"?? 1\0?? 2\0?? 3\0?? 4\0?? 5\0?? 6\0",
-            Some("6 untracked files (1, 2, 3, 4, 5, …)"),
+            Some("6 new files (1, 2, 3, 4, 5, …)"),
         );
-        check(b"?? \x1b[2J\n\0", Some("1 untracked file (\\u{1b}[2J\\n)"));
+        check(b"?? \x1b[2J\n\0", Some("1 new file (\\u{1b}[2J\\n)"));
         check(b"?? cut", None);
         check(b"R  new\0", None);
         check(b"??\0", None);

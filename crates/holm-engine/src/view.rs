@@ -14,6 +14,7 @@ use holm_core::isolation::Isolation;
 use holm_core::plan::{Keeper, State};
 use holm_core::reference::{Candidate, Here};
 use holm_core::service::status::ServiceStatus;
+use holm_core::session::protocol::Session;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::{Birth, state};
 use holm_core::{Fault, Label, ProjectId, ProjectName, WorkspaceId, WorkspaceRef};
@@ -44,15 +45,21 @@ pub struct View {
     /// Bytes through its gateway, when it runs.
     pub carried: Option<Carried>,
     pub tip: Tip,
+    /// As its keeper reported them, the oldest first; `None`: the keeper has to be asked.
+    pub sessions: Option<Vec<Session>>,
     /// What was done or not done because it was idle.
     pub note: Option<String>,
     /// When its keeper reported this, if that is some seconds ago.
     pub observed_at: Option<Timestamp>,
+    /// Whether `up` found it stopped.
+    pub was_stopped: bool,
 }
 
 /// A workspace as it was observed.
 pub(crate) struct Observed {
     pub(crate) observation: Result<Observation, Fault>,
+    /// As in [`View::sessions`].
+    pub(crate) sessions: Option<Vec<Session>>,
     /// When, if that is some seconds ago.
     pub(crate) at: Option<Timestamp>,
 }
@@ -223,7 +230,11 @@ impl Inner {
     }
 
     fn judge(&self, record: WorkspaceRecord, project: ProjectName, observed: Observed) -> View {
-        let Observed { observation, at } = observed;
+        let Observed {
+            observation,
+            sessions,
+            at,
+        } = observed;
         let declared = &record.spec.services;
         let seen = observation.as_ref().ok();
         let carried = seen.and_then(|observation| observation.carried);
@@ -264,7 +275,9 @@ impl Inner {
             services,
             carried,
             tip: tip.unwrap_or_default(),
+            sessions,
             observed_at: at,
+            was_stopped: false,
         }
     }
 
@@ -286,6 +299,7 @@ impl Observed {
     pub(crate) fn now(observation: Result<Observation, Fault>) -> Self {
         Self {
             observation,
+            sessions: None,
             at: None,
         }
     }

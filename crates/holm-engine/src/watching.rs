@@ -44,7 +44,7 @@ impl Engine {
         let mut ports = first.listening.clone();
         // Before the report counts, so that its reader finds the ports too.
         listening(ports.clone());
-        let entry = Entry::new(first.status, asker, pulse);
+        let entry = Entry::new(first, asker, pulse);
         let recording = self.inner.reports.begin(id, entry);
         while let Some(seen) = watch.next().await {
             if seen.listening != ports {
@@ -114,9 +114,10 @@ impl Inner {
 }
 
 fn observed(record: &WorkspaceRecord, report: &Report, tip: Tip) -> Option<Observed> {
-    let observation = observation(&report.status, &record.spec, tip)?;
+    let observation = observation(&report.seen.status, &record.spec, tip)?;
     Some(Observed {
         observation: Ok(observation),
+        sessions: report.seen.sessions.clone(),
         at: (report.received.elapsed() >= NOTABLE).then_some(report.at),
     })
 }

@@ -12,7 +12,7 @@ pub enum GitError {
     Missing,
     #[error("git {found} is too old, holm needs {MINIMUM_VERSION}")]
     TooOld { found: Version },
-    #[error("`{}` is not inside the work tree of a git repository", path.display())]
+    #[error("{} is not in a git repository", path.display())]
     NotARepository { path: PathBuf },
     #[error("git does not trust the owner of the repository at `{}`", path.display())]
     DubiousOwnership { path: PathBuf },
@@ -55,6 +55,10 @@ pub enum GitError {
     InTheWay { paths: Vec<String> },
     #[error("the change does not fit your checkout: {}", paths.join(", "))]
     DoesNotApply { paths: Vec<String> },
+    #[error("no apply of this workspace can be undone here")]
+    NothingToUndo,
+    #[error("files differ from what apply wrote:\n  {}", paths.join("\n  "))]
+    ChangedSinceApply { paths: Vec<String> },
     #[error("another `holm apply` is at work in this checkout (`{}`)", directory.display())]
     ApplyUnderWay { directory: PathBuf },
     #[error("`{branch}` is merged but for conflicts: {}", conflicts.join("; "))]
@@ -131,8 +135,9 @@ impl GitError {
             GitError::InvalidRef { .. } | GitError::InvalidObjectId { .. } => Code::BadRequest,
             GitError::BranchCheckedOut { .. }
             | GitError::BranchTaken { .. }
+            | GitError::NothingToUndo
             | GitError::ApplyUnderWay { .. } => Code::Refused,
-            GitError::InTheWay { .. } => Code::DirtyCheckout,
+            GitError::InTheWay { .. } | GitError::ChangedSinceApply { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::Cancelled => Code::Cancelled,
             GitError::Remote { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
@@ -163,7 +168,7 @@ impl GitError {
                 format!("update git to {MINIMUM_VERSION} or newer; `git --version` shows it")
             }
             GitError::NotARepository { .. } => {
-                "go to a checkout, or make one with `git init`".to_owned()
+                "go to a project: `cd ~/src/PROJECT`\nmake one here: `git init`".to_owned()
             }
             GitError::DubiousOwnership { path } => format!(
                 "if it is yours: `git config --global --add safe.directory '{}'`",
@@ -172,7 +177,7 @@ impl GitError {
             GitError::RefNotFound {
                 nearest: Some(nearest),
                 ..
-            } => format!("did you mean `{nearest}`? `git branch -a` lists the branches"),
+            } => format!("did you mean `{nearest}`? all branches: `git branch -a`"),
             GitError::RefNotFound { nearest: None, .. } => {
                 "`git branch -a` lists the branches; `git fetch` brings new ones".to_owned()
             }
@@ -195,6 +200,14 @@ impl GitError {
                 "nothing was changed; `holm fetch` brings the branch, and `git merge` shows the \
                  conflicts"
                     .to_owned()
+            }
+            GitError::NothingToUndo => {
+                "holm keeps the last apply of each workspace for 7 days; `git diff` shows what is \
+                 uncommitted"
+                    .to_owned()
+            }
+            GitError::ChangedSinceApply { .. } => {
+                "nothing was changed; `git diff` shows what you have in them".to_owned()
             }
             GitError::ApplyUnderWay { .. } => "wait for it, then try again".to_owned(),
             GitError::MergeConflict { .. } => {

@@ -23,17 +23,19 @@ mod seed;
 
 pub use attributes::{lfs_patterns, submodule_paths, uses_lfs};
 pub use bare::Bare;
-pub use base::{Build, base_is_present, build_base, build_base_dated, mark_base_used};
+pub use base::{
+    Build, COMMIT_FILES, base_files, base_is_present, build_base, build_base_dated, mark_base_used,
+};
 pub use begin::init;
 pub use clone::{Dial, ORIGIN, clone, origin_of};
 pub use command::{Cancel, MINIMUM_VERSION, Version, require_version, version};
 pub use error::GitError;
 pub use missing::missing_objects;
 pub use remote::without_credentials;
-pub use repository::adopt::{Staged, Work};
+pub use repository::adopt::{Extent, Staged, Work};
 pub use repository::dirty::Dirty;
 pub use repository::fetch::Branch;
-pub use repository::journal::Recovered;
+pub use repository::journal::{Planned, Recovered};
 pub use repository::refs::{Resolved, refs_digest};
 pub use repository::{Repository, project_id_of};
 pub use seed::{OBJECTS_INSIDE, Seed, seed_excluded, seed_git_dir};

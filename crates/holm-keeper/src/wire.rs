@@ -19,7 +19,7 @@ use holm_core::route::PortAddress;
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::session::protocol::{
-    Attach, AttachMessage, SessionNotice, SessionRequest, SessionResponse,
+    Attach, AttachMessage, Session, SessionNotice, SessionRequest, SessionResponse,
 };
 use holm_core::spec::{Egress, Service, WorkspaceSpec};
 use serde::{Deserialize, Serialize};
@@ -312,6 +312,9 @@ pub struct Seen {
     pub status: Status,
     /// The listening ports inside, sorted.
     pub listening: Vec<u16>,
+    /// The oldest first; a keeper of an earlier release does not say.
+    #[serde(default)]
+    pub sessions: Option<Vec<Session>>,
     /// How many of the client's questions came before this.
     pub answered: u64,
 }

@@ -389,10 +389,12 @@ pub async fn created_workspace(
         Created::New(found) => (found, true),
         Created::Existing(found) => (found, false),
     };
+    let started = (!is_new).then_some(found.was_stopped);
     let workspace = app.workspace(found).await;
     let elapsed = asked.elapsed().as_millis();
     Workspace {
         created: Some(is_new),
+        started,
         ms: Some(u64::try_from(elapsed).unwrap_or(u64::MAX)),
         notes: if is_new { notes } else { Vec::new() },
         ..workspace

@@ -305,7 +305,7 @@ fn could_go(
     notes
 }
 
-fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
+pub fn expiry(removed_at: Timestamp, keep_for: Duration) -> String {
     // A time that is too far away to write is as good as never.
     view::time(removed_at.checked_add(keep_for).unwrap_or(Timestamp::MAX))
 }

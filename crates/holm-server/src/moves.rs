@@ -181,7 +181,7 @@ impl App {
         let mut workspace = self.workspace(moved.view).await;
         if moved.changed.iter().any(|path| path == HOLM_TOML) {
             workspace.notes.push(format!(
-                "holm.toml is another one here; what is in force stays so until `holm reload {id}`"
+                "holm.toml of this commit differs from the one in force. Apply it: `holm reload {id}`"
             ));
         }
         workspace.ms = u64::try_from(asked.elapsed().as_millis()).ok();

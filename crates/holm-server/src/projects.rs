@@ -6,9 +6,9 @@ use super::page::{Order, Page};
 use super::{App, view};
 use axum::Json;
 use axum::extract::State;
-use holm_api::project::{ChangeProject, Project, ProjectList, Refs, Sync, SyncAnswer};
+use holm_api::project::{ChangeProject, CommitFiles, Project, ProjectList, Refs, Sync, SyncAnswer};
 use holm_core::config::{ProtectedPath, Scope, Word};
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, ProjectId};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
 use holm_engine::{EarlierPlace, Repository, RuleChange};
@@ -142,7 +142,8 @@ async fn sync(
     };
     let (project, live) = app.engine.sync_project(repository).await?;
     let is_current = project.refs_digest.as_deref() == Some(&sync.refs_digest);
-    let (repositories, record, commit) = (app.repositories.clone(), project.clone(), sync.commit);
+    let (repositories, record) = (app.repositories.clone(), project.clone());
+    let (asked, commit) = (sync.commit.clone(), sync.commit);
     let (needed, objects) = try_blocking(move || {
         let bare = repositories.open(&record)?;
         let has_commit = match &commit {
@@ -152,12 +153,14 @@ async fn sync(
         Ok((!(is_current && has_commit), bare.objects_dir()))
     })
     .await?;
+    let files = asked.and_then(|commit| app.commit_files(&project.id, &commit));
     // Another user's hard links would make that user's files part of the daemon's repository.
     let may_link = caller.is_daemon_user();
     Ok(Json(SyncAnswer {
         project: view::project(project, live),
         needed,
         objects_dir: may_link.then(|| objects.display().to_string()),
+        files,
     }))
 }
 
@@ -178,4 +181,22 @@ async fn set_refs(
     let project = app.engine.project(&id).await?;
     let live = app.engine.live_workspaces(&id).await?;
     Ok(Json(view::project(project, live)))
+}
+
+// === impl App ===
+
+impl App {
+    /// The files of a commit that a driver has at hand.
+    fn commit_files(&self, project: &ProjectId, commit: &str) -> Option<CommitFiles> {
+        let mut drivers = self.engine.drivers().all();
+        let found = drivers.find_map(|driver| driver.commit_files(project, commit))?;
+        let [holm_toml, agents_md, modules, attributes] = found.try_into().ok()?;
+        Some(CommitFiles {
+            // The client explains what is wrong with a text that is not UTF-8.
+            holm_toml: holm_toml.map(String::from_utf8).transpose().ok()?,
+            has_agents_md: agents_md.is_some(),
+            submodules: modules.map_or_else(Vec::new, |file| holm_git::submodule_paths(&file)),
+            has_lfs: attributes.is_some_and(|file| holm_git::uses_lfs(&file)),
+        })
+    }
 }

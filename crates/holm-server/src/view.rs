@@ -21,7 +21,9 @@ pub fn workspace(view: View) -> Workspace {
         note,
         carried: _,
         tip,
+        sessions: _,
         observed_at,
+        was_stopped: _,
     } = view;
     let spec = &record.spec;
     let mut isolation = isolation.unwrap_or_default();
@@ -60,6 +62,7 @@ pub fn workspace(view: View) -> Workspace {
         },
         isolation,
         created: None,
+        started: None,
         ms: None,
         removed_at: record.removed_at.map(time),
         expires_at: None,

@@ -2,9 +2,11 @@
 
 use super::App;
 use super::caller::Caller;
+use super::disk;
 use super::failure::{Answer, Body, Parameters, WorkspaceKey, bad_request};
 use super::metrics::STATES;
 use super::page::{Order, Page};
+use super::sessions::listed;
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{NameList, Rename, Workspace, WorkspaceList};
@@ -79,11 +81,11 @@ async fn list(
         let why = format!("`state` is not one of {}", STATES.join(", "));
         return Err(bad_request(why));
     }
-    let (workspaces, next) = if !parameters.trash {
+    let mut list = if !parameters.trash {
         app.live(&caller, &parameters, &page).await?
     } else if caller.is_guest() {
         // A workspace that asks is not in the trash.
-        (Vec::new(), None)
+        WorkspaceList::default()
     } else {
         let mut workspaces = app.trash().await?;
         workspaces.retain(|workspace| parameters.wants(workspace));
@@ -91,21 +93,20 @@ async fn list(
             let removed_at = workspace.removed_at.as_deref().unwrap_or_default();
             format!("{removed_at}.{}", workspace.id)
         });
-        (workspaces, next)
+        WorkspaceList {
+            workspaces,
+            next,
+            ..WorkspaceList::default()
+        }
     };
     if let Caller::Workspace(_) = caller {
-        return Ok(Json(WorkspaceList {
-            workspaces: workspaces.into_iter().map(without_notes).collect(),
-            next,
-            notes: Vec::new(),
-        }));
+        let workspaces = list.workspaces.into_iter();
+        list.workspaces = workspaces.map(without_notes).collect();
+    } else {
+        let notes = [app.shortage().await?, app.engine.clock().look().doubt()];
+        list.notes = notes.into_iter().flatten().collect();
     }
-    let notes = [app.shortage().await?, app.engine.clock().look().doubt()];
-    Ok(Json(WorkspaceList {
-        workspaces,
-        next,
-        notes: notes.into_iter().flatten().collect(),
-    }))
+    Ok(Json(list))
 }
 
 /// Notes are for the user: they mention the machine and other workspaces.
@@ -172,7 +173,13 @@ async fn remove(
     if let Err(fault) = withdrawn {
         tracing::warn!(%id, %fault, "what the workspace was given stays sealed");
     }
-    Ok(Json(app.workspace(view).await))
+    let removed_at = view.record.removed_at;
+    let mut workspace = app.workspace(view).await;
+    // It is removed, even if the settings cannot be read.
+    if let (Some(at), Ok(keep_for)) = (removed_at, app.keep_for().await) {
+        workspace.expires_at = Some(disk::expiry(at, keep_for));
+    }
+    Ok(Json(workspace))
 }
 
 async fn start(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Workspace> {
@@ -250,13 +257,13 @@ impl App {
         Ok(Json(workspace))
     }
 
-    /// The filtered live workspaces, and the cursor of the next page.
+    /// The filtered live workspaces with their running sessions, and the cursor of the next page.
     async fn live(
         &self,
         caller: &Caller,
         list: &List,
         page: &Page,
-    ) -> Result<(Vec<Workspace>, Option<String>), Fault> {
+    ) -> Result<WorkspaceList, Fault> {
         let mut views = self.engine.list().await?;
         views.retain(|view| caller.sees(&view.record.id));
         let mut ports = self.routes.ports().await;
@@ -265,18 +272,27 @@ impl App {
         for view in views {
             let spec = Arc::clone(&view.record.spec);
             let ports = ports.remove(&view.record.id).unwrap_or_default();
+            let running = self.engine.running_sessions(&view).await?;
+            let running = listed(&view.record.id, running).sessions;
             let mut workspace = self.with_ports(view, ports).await;
             workspace.policy.clone_from(&policy);
             if list.wants(&workspace) {
-                found.push((workspace, spec));
+                found.push((workspace, (spec, running)));
             }
         }
         let next = page.cut(&mut found, Order::Rising, |(workspace, _)| {
             format!("{}.{}", workspace.created_at, workspace.id)
         });
-        let (mut workspaces, specs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (mut workspaces, others): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (specs, sessions): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         self.measure_volumes(specs, &mut workspaces).await;
-        Ok((workspaces, next))
+        Ok(WorkspaceList {
+            workspaces,
+            sessions: sessions.into_iter().flatten().collect(),
+            runs: self.runs_under_way(caller).await?,
+            next,
+            notes: Vec::new(),
+        })
     }
 }
 

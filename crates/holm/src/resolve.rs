@@ -6,6 +6,24 @@ use holm_api::client::Client;
 use holm_core::reference::{Candidate, Here};
 use holm_core::{Code, Fault, ProjectId, WorkspaceId, WorkspaceRef};
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What was typed for each id in this process, for hints.
+static TYPED: Mutex<Vec<(WorkspaceId, String)>> = Mutex::new(Vec::new());
+
+/// Remembers what a person calls a workspace.
+pub fn remember(id: &WorkspaceId, typed: &str) {
+    let mut all = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push((id.clone(), typed.to_owned()));
+}
+
+/// A text with the names that were typed in place of ids. Only for people.
+pub fn as_typed(text: &str) -> String {
+    let all = TYPED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().fold(text.to_owned(), |text, (id, typed)| {
+        text.replace(id.as_str(), typed)
+    })
+}
 
 /// Resolves one workspace. A complete id needs no request, and inside a workspace there is only
 /// that one.
@@ -105,6 +123,19 @@ pub async fn named(client: &Client, typed: &str) -> Result<Candidate, Fault> {
     })
 }
 
+/// Resolves one workspace, live or in the trash. A complete id needs no workspace at all.
+pub async fn even_removed(client: &Client, typed: &str) -> Result<WorkspaceId, Fault> {
+    if let Ok(id) = WorkspaceId::parse(typed) {
+        return Ok(id);
+    }
+    match resolve_id(typed, &candidates(client).await?) {
+        Err(fault) if fault.code == Code::WorkspaceNotFound => {
+            resolve_id(typed, &trashed(client).await?)
+        }
+        resolved => resolved,
+    }
+}
+
 /// Resolves among live workspaces. For one in the trash, the error names `restore`.
 async fn live(
     client: &Client,
@@ -132,7 +163,7 @@ async fn live(
 
 fn resolve_id(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Fault> {
     let reference = WorkspaceRef::new(typed);
-    match reference.resolve(&Here::default(), candidates) {
+    let id = match reference.resolve(&Here::default(), candidates) {
         // Only now the current directory matters, and asking git takes time.
         Err(fault) if fault.code == Code::Ambiguous => {
             let here = Here {
@@ -142,7 +173,9 @@ fn resolve_id(typed: &str, candidates: &[Candidate]) -> Result<WorkspaceId, Faul
             reference.resolve(&here, candidates)
         }
         resolved => resolved,
-    }
+    }?;
+    remember(&id, typed);
+    Ok(id)
 }
 
 /// The project of the current directory, if any.

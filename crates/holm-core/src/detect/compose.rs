@@ -143,7 +143,7 @@ fn add(composed: &mut Composed, entry: &Entry, names: &BTreeMap<&str, String>) {
             format!("built as an image from `{context}`; say what runs here instead")
         }
         (None, Some(image), None) => format!(
-            "the image `{image}` is none that holm knows as a program; install it and say how it starts"
+            "holm knows no local program for image {image}. Install the program and set `run`"
         ),
         (None, None, None) => "neither an image nor a build".to_owned(),
     };

@@ -20,7 +20,9 @@ use crate::files::Content;
 use crate::live_runs::{Live, RunProgress};
 use crate::notice::Notice;
 use crate::run::{RunDetails, RunFilter, RunRecord};
+use crate::store::WorkspaceRecord;
 use holm_core::files::{Operation, Parents, Write};
+use holm_core::plan::Keeper;
 use holm_core::run::{Asker, RunOrder, RunSeen, RunState};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
@@ -79,8 +81,9 @@ impl Engine {
         id: &WorkspaceId,
         new: NewRun,
     ) -> Result<(RunRecord, Begun), Fault> {
-        self.inner.live(id).await?;
-        let record = new.record(id);
+        let workspace = self.inner.live(id).await?;
+        let mut record = new.record(id);
+        record.details.before = self.tree_at_hand(&workspace, &new).await;
         let live = self.inner.runs.enter(&record.id).ok_or_else(twice)?;
         let row = record.clone();
         let inserted = self.inner.store.call(move |store| store.insert_run(&row));
@@ -198,26 +201,15 @@ impl Engine {
     ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
         let (inner, id) = (&self.inner, record.workspace.clone());
         inner.uses.note(&id, now());
-        let awaken = inner.awaken(&id, new.stopped);
-        // The tree of a workspace that probably runs is read while its keeper is asked for its status.
-        let tree = async {
-            if !new.files.is_empty() || !inner.settled.has(&id) {
-                return Ok(None);
+        let is_ready = record.details.before.is_some();
+        if !is_ready {
+            inner.awaken(&id, new.stopped).await?;
+            for file in new.files {
+                self.write_context(&id, file).await?;
             }
-            let spec = inner.live(&id).await?.spec;
-            Ok(self.tree_now(&id, &spec).await.ok())
-        };
-        let ((), tree) = tokio::try_join!(awaken, tree)?;
-        for file in new.files {
-            self.write_context(&id, file).await?;
+            let spec = Arc::clone(&inner.live(&id).await?.spec);
+            record.details.before = self.tree_before(&id, &spec, record).await;
         }
-        record.details.before = match tree {
-            Some(tree) => Some(tree),
-            None => {
-                let spec = Arc::clone(&inner.live(&id).await?.spec);
-                self.tree_before(&id, &spec, record).await
-            }
-        };
         if !new.provision.is_empty() {
             let places = new.provision.credentials.iter();
             let places = places.map(|file| file.place.to_string_lossy().into_owned());
@@ -226,7 +218,9 @@ impl Engine {
             let brought = self.bring_credentials(&id, &holder, new.provision);
             record.details.notes.extend(brought.await?.1);
         }
-        self.save(record).await?;
+        if !is_ready {
+            self.save(record).await?;
+        }
         if live.is_cancelled() {
             let message = "the run was cancelled before it began";
             return Err(Fault::new(
@@ -264,6 +258,23 @@ impl Engine {
         Ok(seen)
     }
 
+    /// The tree of a workspace that runs and needs nothing before the run, so that the row of the run is written
+    /// once. Its keeper is asked for its status meanwhile.
+    async fn tree_at_hand(&self, workspace: &WorkspaceRecord, new: &NewRun) -> Option<String> {
+        let (inner, id) = (&self.inner, &workspace.id);
+        if !new.files.is_empty() || !new.provision.is_empty() || !inner.settled.has(id) {
+            return None;
+        }
+        let reported = async {
+            let _turn = inner.workspaces.lock(id).await;
+            inner.reported(workspace).await
+        };
+        let tree = self.tree_now(id, &workspace.spec);
+        let (reported, tree) = tokio::join!(reported, tree);
+        let observation = reported?.observation.ok()?;
+        (observation.observed.keeper == Keeper::Running).then_some(tree.ok())?
+    }
+
     /// A run starts even if the tree before cannot be recorded.
     async fn tree_before(
         &self,
@@ -293,8 +304,7 @@ impl Engine {
 
     /// One run of a workspace, live or in the trash.
     pub async fn run(&self, id: &WorkspaceId, run: &RunId) -> Result<RunRecord, Fault> {
-        let key = run.clone();
-        let found = self.inner.store.call(move |store| store.run(&key)).await?;
+        let found = self.inner.store.read(|store| store.run(run))?;
         let found = found.filter(|record| record.workspace == *id);
         found.ok_or_else(|| {
             let message = format!("workspace {id} has no run `{run}`");
@@ -308,6 +318,11 @@ impl Engine {
             .store
             .call(move |store| store.runs(&filter))
             .await
+    }
+
+    /// Whether any run is under way.
+    pub fn has_live_runs(&self) -> bool {
+        !self.inner.runs.is_empty()
     }
 
     /// The progress of a run that has not ended; `None`: see the record.

@@ -4,7 +4,7 @@ use crate::world::{Watches, World};
 use holm_core::WorkspaceId;
 use holm_core::isolation::Isolation;
 use holm_core::plan::Keeper;
-use holm_core::session::protocol::SessionResponse;
+use holm_core::session::protocol::{Session, SessionResponse};
 use holm_keeper::client::{Connect, Connecting, Stream};
 use holm_keeper::wire::{
     Answer, Op, Query, Request, Seen, Status, VERSION, channel, control_frame, frame,
@@ -46,6 +46,7 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
     if matches!(request.op, Op::Watch) && world.with(|state| state.watches) != Watches::Refuse {
         return tell(world, id, stream).await;
     }
+    world.with(|state| state.requests += 1);
     let answers = match request.op {
         Op::Exec(exec) => {
             let command = exec.argv.get(3).map(|word| String::from_utf8_lossy(word));
@@ -80,7 +81,7 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
             control_frame(&Answer::Done).unwrap()
         }
         Op::Session(_) | Op::Records(Query::Sessions) => {
-            control_frame(&Answer::Session(SessionResponse::Sessions(Vec::new()))).unwrap()
+            control_frame(&Answer::Session(SessionResponse::Sessions(vec![session()]))).unwrap()
         }
         Op::Records(Query::Run { .. }) => control_frame(&Answer::Missing).unwrap(),
         op => control_frame(&Answer::Refused(format!("no keeper runs: {op:?}"))).unwrap(),
@@ -88,6 +89,14 @@ async fn answer(world: World, id: WorkspaceId, mut stream: DuplexStream) {
     // The client may be gone.
     let _ = stream.write_all(&answers).await;
     let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+/// The only session of every workspace.
+fn session() -> Session {
+    Session {
+        id: "s00000000001".to_owned(),
+        ..Session::default()
+    }
 }
 
 /// Tells a client that watches how the workspace is, also when it has ended: the engine must know that by itself.
@@ -109,6 +118,7 @@ async fn tell(world: World, id: WorkspaceId, mut stream: DuplexStream) {
                 carried: None,
             },
             listening: vec![3000],
+            sessions: Some(vec![session()]),
             answered,
         };
         let seen = control_frame(&Answer::Seen(Box::new(seen))).unwrap();

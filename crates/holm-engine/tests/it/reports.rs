@@ -39,9 +39,22 @@ async fn watch(engine: &Engine, id: &WorkspaceId) -> JoinHandle<()> {
 fn counts(world: &World) -> (usize, usize) {
     world.with(|state| {
         let counts = (state.looks, state.questions);
-        (state.looks, state.questions) = (0, 0);
+        (state.looks, state.questions, state.requests) = (0, 0, 0);
         counts
     })
+}
+
+/// The sessions in a list of all workspaces, and how many requests to keepers it took.
+async fn sessions(engine: &Engine, world: &World) -> (Vec<String>, usize) {
+    let mut found = Vec::new();
+    for view in engine.list().await.unwrap() {
+        let running = engine.running_sessions(&view).await.unwrap();
+        found.extend(running.into_iter().map(|session| session.id));
+    }
+    let all = engine.all_sessions().await.unwrap();
+    let all = all.into_iter().flat_map(|(_, sessions)| sessions);
+    assert_eq!(all.map(|session| session.id).collect::<Vec<_>>(), found);
+    (found, world.with(|state| state.requests))
 }
 
 async fn states(engine: &Engine) -> Vec<State> {
@@ -62,6 +75,8 @@ async fn a_list_of_watched_workspaces_looks_at_none_and_asks_none() {
     for _ in 0..3 {
         assert_eq!(states(&engine).await, running);
     }
+    let two = vec!["s00000000001".to_owned(); 2];
+    assert_eq!(sessions(&engine, &island.world).await, (two, 0));
     assert_eq!(counts(&island.world), (0, 0));
 
     // The daemon did something with one: that keeper is asked once.
@@ -87,6 +102,9 @@ async fn a_keeper_that_cannot_be_watched_is_looked_at_each_time() {
         assert_eq!(states(&engine).await, [State::Running, State::Running]);
     }
     assert_eq!(counts(&island.world), (6, 0));
+    // Its stored sessions are read, and it is asked for those that run, by each of two lists.
+    let two = vec!["s00000000001".to_owned(); 2];
+    assert_eq!(sessions(&engine, &island.world).await, (two, 8));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn what_would_be_lost_is_listed() {
             "status",
             " M a\0?? b\0",
             0,
-            Some("1 changed file (a), 1 untracked file (b)"),
+            Some("1 changed file (a), 1 new file (b)"),
         ),
         (
             "stash",
@@ -54,9 +54,14 @@ async fn what_would_be_lost_is_listed() {
             0,
             Some("2 stashes"),
         ),
-        ("for-each-ref", on_branch.as_str(), 0, Some("lacks on work")),
+        (
+            "for-each-ref",
+            on_branch.as_str(),
+            0,
+            Some("commits (on work"),
+        ),
         ("for-each-ref", behind_tag.as_str(), 0, None),
-        ("rev-parse", other.as_str(), 0, Some("lacks on HEAD")),
+        ("rev-parse", other.as_str(), 0, Some("commits (on HEAD")),
         ("rev-parse", "", 1, None),
         (
             "status",

@@ -87,6 +87,8 @@ pub struct State {
     pub watches: Watches,
     /// How often keepers were asked on a watch.
     pub questions: usize,
+    /// How often keepers or records were asked on a connection of their own.
+    pub requests: usize,
     /// HEAD of every workspace, and how often it was read.
     pub head: Option<String>,
     pub tips_read: usize,

@@ -16,6 +16,7 @@ mod link_tree;
 use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::{Cancel, Git};
+use crate::repository::refs::contents;
 use crate::seed::OBJECTS_INSIDE;
 use holm_core::layer::FileDate;
 use link_tree::{Linked, link_tree};
@@ -27,6 +28,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 const BUILDING: &str = ".building-";
+
+/// The files at the root of a commit that holm reads.
+pub const COMMIT_FILES: [&str; 4] = ["holm.toml", "AGENTS.md", ".gitmodules", ".gitattributes"];
+
+/// Where a base has them, beside its tree.
+const FILES: &str = "files";
 
 /// How many of the most recently used bases are compared to find the nearest one.
 const CANDIDATES: usize = 5;
@@ -40,6 +47,22 @@ const REMOVALS: usize = 200;
 /// Whether the complete base of `commit` exists (`None`: of a repository without commits).
 pub fn base_is_present(bases_dir: &Path, commit: Option<&str>) -> bool {
     base_dir(bases_dir, commit).join("tree").is_dir()
+}
+
+/// The [`COMMIT_FILES`] of a base, exactly as the commit has them; `None` for one that the commit does not have. `None` as
+/// a whole: there is no such base, or an earlier release built it.
+pub fn base_files(bases_dir: &Path, commit: &str) -> Option<Vec<Option<Vec<u8>>>> {
+    let is_id = is_object_id(commit, "sha1") || is_object_id(commit, "sha256");
+    let kept = base_dir(bases_dir, is_id.then_some(commit)).join(FILES);
+    if !is_id || !kept.is_dir() {
+        return None;
+    }
+    let read = |name: &&str| match std::fs::read(kept.join(name)) {
+        Ok(content) => Some(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+        Err(_) => None,
+    };
+    COMMIT_FILES.iter().map(read).collect()
 }
 
 /// Marks the base as recently used, so that new bases start from it.
@@ -184,6 +207,7 @@ impl Building {
             let linked = self.start_from_nearest(bare, commit, build.bases_dir, cancel)?;
             write_git_dir(&tree, bare, Some(commit))?;
             check_out(bare, &tree, commit, build)?;
+            self.keep_files(bare, commit)?;
             if linked == Some(Linked::SomeCopied) {
                 refresh_index(bare, &tree, cancel)?;
             }
@@ -202,6 +226,24 @@ impl Building {
         // Written last, because the path exists only inside workspaces.
         let file = tree.join(".git/objects/info/alternates");
         std::fs::write(&file, format!("{OBJECTS_INSIDE}\n")).map_err(GitError::file("write", &file))
+    }
+
+    /// Keeps the [`COMMIT_FILES`]. Those of the tree may differ: git changes files by attributes, and links to another base
+    /// keep the changes of its attributes.
+    fn keep_files(&self, bare: &Bare, commit: &str) -> Result<(), GitError> {
+        let kept = self.path.join(FILES);
+        std::fs::create_dir(&kept).map_err(GitError::file("make", &kept))?;
+        let cat_file = Git::sealed_in(bare.path(), "cat-file")?;
+        for (name, content) in COMMIT_FILES
+            .iter()
+            .zip(contents(cat_file, commit, &COMMIT_FILES)?)
+        {
+            if let Some(content) = content {
+                let path = kept.join(name);
+                std::fs::write(&path, content).map_err(GitError::file("write", &path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Fills the tree with links to the nearest base, if there is one.

@@ -7,25 +7,26 @@
 //! ([`super::journal`]), which is carried out completely or undone.
 
 use super::Repository;
+use super::applied;
 use super::dirty::Scratch;
 use super::fetch::{
     FETCH_CONFIG, FETCH_FLAGS, NOWHERE, arrivals, differing, empty_tree, os_path, shown,
 };
-use super::journal::{Journal, Plan, Recovered};
+use super::journal::{Journal, Plan, Planned};
 use super::moves::{Identity, Move};
 use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
+use holm_core::WorkspaceId;
 use holm_core::concern::Arrival;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A workspace's state to apply, captured inside.
 #[derive(Clone, Debug)]
 pub struct Work {
+    pub workspace: WorkspaceId,
     /// A shell command that speaks git's upload-pack.
     pub upload_pack: String,
     pub start: Option<String>,
@@ -39,6 +40,7 @@ pub struct Work {
 #[derive(Debug)]
 pub struct Staged {
     repository: Repository,
+    workspace: WorkspaceId,
     quarantine: Quarantine,
     /// Holds objects of the checkout, and the index that `ours` was made from.
     scratch: Scratch,
@@ -46,6 +48,15 @@ pub struct Staged {
     merged: String,
     // Must be the last field: dropping it removes the directory that holds the others.
     journal: Journal,
+}
+
+/// How much an apply changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    pub files: usize,
+    /// Lines.
+    pub added: u64,
+    pub removed: u64,
 }
 
 /// A file to create, replace or delete.
@@ -66,9 +77,6 @@ const MOST_NAMES: usize = 10;
 /// File modes as git prints them.
 const POINTER: &str = "160000";
 const ABSENT: &str = "000000";
-
-/// The directory for staged files on another file system than the git directory's.
-const ELSEWHERE: &str = ".holm-apply";
 
 // === impl Repository ===
 
@@ -98,6 +106,7 @@ impl Repository {
         let merged = merged.map_err(|paths| GitError::DoesNotApply { paths })?;
         let staged = Staged {
             repository: self.clone(),
+            workspace: work.workspace.clone(),
             quarantine,
             scratch,
             ours,
@@ -118,10 +127,28 @@ impl Staged {
         arrivals(&git, &self.ours, &self.merged)
     }
 
-    /// How many paths would change.
-    pub fn len(&self) -> Result<usize, GitError> {
-        let git = |name: &str| self.quarantine.git(name);
-        Ok(differing(&git, &self.ours, &self.merged)?.len())
+    /// How much would change.
+    pub fn extent(&self) -> Result<Extent, GitError> {
+        let listed = self
+            .quarantine
+            .git("diff-tree")?
+            .args(["-r", "-z", "--numstat", "--no-renames"])
+            .more([&self.ours, &self.merged])
+            .output()?;
+        let mut extent = Extent::default();
+        for line in listed
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty())
+        {
+            let text = String::from_utf8_lossy(line);
+            let mut fields = text.splitn(3, '\t');
+            // Binary files have `-` instead of numbers.
+            let mut number = || fields.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+            extent.files += 1;
+            extent.added += number();
+            extent.removed += number();
+        }
+        Ok(extent)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -130,20 +157,18 @@ impl Staged {
 
     /// Writes the plan to disk, so that it can be carried out or undone after a crash. `None`:
     /// nothing to do. The checkout stays unchanged.
-    pub fn plan(&self) -> Result<Option<File>, GitError> {
+    pub fn plan(self) -> Result<Option<Planned>, GitError> {
         let (changes, pointers) = self.changes()?;
         if changes.is_empty() && pointers.is_empty() {
             return Ok(None);
         }
         let moves = self.moves(&changes)?;
         self.refuse_edited(&changes)?;
-        Plan { moves, pointers }.write(&self.journal.directory)?;
-        self.journal.share().map(Some)
-    }
-
-    /// Recovers from a plan whose process ended without reporting a result.
-    pub fn recover(&self) -> Result<Option<Recovered>, GitError> {
-        self.journal.recover(&self.repository)
+        let plan = Plan { moves, pointers };
+        let directory = &self.journal.directory;
+        applied::note(&self.repository, directory, &self.workspace, &plan)?;
+        plan.write(directory)?;
+        Ok(Some(Planned::new(self.repository, self.journal)))
     }
 
     /// Every file that changes, and submodule pointers, which have no file.
@@ -183,15 +208,10 @@ impl Staged {
 
     /// Checks the new files out beside the plan and records the identity of the old ones.
     fn moves(&self, changes: &[Change]) -> Result<Vec<Move>, GitError> {
-        let directory = &self.journal.directory;
-        let staged = directory.join("staged");
+        let staged = self.journal.directory.join("staged");
         self.check_out(changes, &staged)?;
-        let (slots, root) = (directory.join("slots"), &self.repository.toplevel);
-        std::fs::create_dir(&slots).map_err(GitError::file("make", &slots))?;
-        let device = slots
-            .metadata()
-            .map_err(GitError::file("look at", &slots))?
-            .dev();
+        let root = &self.repository.toplevel;
+        let device = self.journal.make_slots()?;
         let mut moves = Vec::with_capacity(changes.len());
         for (number, change) in changes.iter().enumerate() {
             let path = os_path(&change.path).to_owned();
@@ -206,7 +226,7 @@ impl Staged {
                 (false, _) => None,
             };
             let mut one = Move {
-                place: self.place_for(&path, &slots, device)?,
+                place: self.journal.place_for(root, &path, device)?,
                 path,
                 number,
                 old,
@@ -220,30 +240,6 @@ impl Staged {
             moves.push(one);
         }
         Ok(moves)
-    }
-
-    /// Where the new file for `path` is staged: with the plan, or on the path's own file system.
-    fn place_for(&self, path: &Path, slots: &Path, device: u64) -> Result<PathBuf, GitError> {
-        let root = &self.repository.toplevel;
-        let mut above = path.ancestors().skip(1).map(|parent| root.join(parent));
-        let nearest = above.find_map(|parent| Some((parent.metadata().ok()?.dev(), parent)));
-        let (found, nearest) = nearest.unwrap_or_else(|| (device, root.clone()));
-        if found == device {
-            return Ok(slots.to_owned());
-        }
-        let mut top = nearest.as_path();
-        while let Some(parent) = top.parent().filter(|parent| parent.starts_with(root)) {
-            if parent.metadata().map(|parent| parent.dev()).ok() != Some(found) {
-                break;
-            }
-            top = parent;
-        }
-        let place = top.join(ELSEWHERE);
-        if !place.is_dir() {
-            self.journal.note_place(&place)?;
-            std::fs::create_dir(&place).map_err(GitError::file("make", &place))?;
-        }
-        Ok(place)
     }
 
     /// Lets git write the new files below `staged`, with the user's line endings and filters.
@@ -492,12 +488,15 @@ fn in_the_way(path: &[u8]) -> GitError {
 
 fn move_or_copy(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::rename(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-            match std::fs::read_link(from) {
-                Ok(target) => std::os::unix::fs::symlink(target, to),
-                Err(_) => std::fs::copy(from, to).map(|_| ()),
-            }
-        }
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy(from, to),
         moved => moved,
+    }
+}
+
+/// Copies a file or a symlink.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::read_link(from) {
+        Ok(target) => std::os::unix::fs::symlink(target, to),
+        Err(_) => std::fs::copy(from, to).map(|_| ()),
     }
 }

@@ -5,7 +5,7 @@
 //! is taken over. The commit is recorded as `refs/holm/<id>`, which `git branch` does not show. A
 //! branch is moved only if the same workspace moved it last.
 
-use super::Repository;
+use super::{Repository, files};
 use crate::GitError;
 use crate::bare::is_object_id;
 use crate::command::{Cancel, Git};
@@ -224,8 +224,20 @@ impl Repository {
         }
     }
 
-    /// The commits of those branches that exist, and where each is checked out. One process.
+    /// The commits of those branches that exist, and where each is checked out. One process, unless the files of an
+    /// ordinary repository say it.
     fn tips(&self, branches: [&str; 2]) -> Result<HashMap<String, Tip>, GitError> {
+        if let Some(checked_out) = files::only_checked_out(&self.git_dir)
+            && let Some(refs) = files::refs(&self.git_dir)
+        {
+            let tips = refs.into_iter().filter_map(|(name, commit)| {
+                let branch = name.strip_prefix("refs/heads/")?;
+                let place = (name == checked_out).then(|| self.toplevel.clone());
+                let is_wanted = branches.contains(&branch);
+                is_wanted.then(|| (branch.to_owned(), (commit, place)))
+            });
+            return Ok(tips.collect());
+        }
         let listed = self
             .git("for-each-ref")?
             .args(["--format=%(objectname)%00%(refname)%00%(worktreepath)%00"])
@@ -246,12 +258,17 @@ impl Repository {
     /// Whether this workspace moved the branch last, according to the reflog. If the reflog has
     /// expired, the commit recorded at the last fetch decides.
     fn is_written_for(&self, branch: &str, tip: &str, id: &WorkspaceId) -> Result<bool, GitError> {
-        let reflog = self
-            .git("reflog")?
-            .args(["show", "-1", "--format=%gs"])
-            .more([format!("refs/heads/{branch}")])
-            .output()?;
-        let message = String::from_utf8_lossy(&reflog);
+        let message = match files::last_reflog(&self.git_dir, branch) {
+            Some(message) => message,
+            None => {
+                let reflog = self
+                    .git("reflog")?
+                    .args(["show", "-1", "--format=%gs"])
+                    .more([format!("refs/heads/{branch}")])
+                    .output()?;
+                String::from_utf8_lossy(&reflog).into_owned()
+            }
+        };
         match message.trim() {
             "" => {
                 let config = self

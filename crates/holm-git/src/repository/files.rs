@@ -78,6 +78,47 @@ pub(super) fn refs(git_dir: &Path) -> Option<Vec<(String, String)>> {
     )
 }
 
+/// The commit of a branch, if git would take the name for this branch and for nothing else.
+pub(super) fn branch(git_dir: &Path, name: &str) -> Option<String> {
+    let full = format!("refs/heads/{name}");
+    if !is_plain_name(&full) || name == "@" || is_object_id(name, FORMAT) {
+        return None;
+    }
+    let refs = refs(git_dir)?;
+    let find = |name: String| refs.iter().find(|(found, _)| *found == name);
+    let is_elsewhere = git_dir.join(name).symlink_metadata().is_ok()
+        || value_of(git_dir, &format!("refs/{name}")).is_some()
+        || find(format!("refs/tags/{name}")).is_some();
+    find(full)
+        .filter(|_| !is_elsewhere)
+        .map(|(_, commit)| commit.clone())
+}
+
+/// The branch that is checked out, if the repository has no linked work trees; empty: none is.
+pub(super) fn only_checked_out(git_dir: &Path) -> Option<String> {
+    is_ordinary(git_dir).then_some(())?;
+    let linked = git_dir.join("worktrees").symlink_metadata();
+    let head = small_text(&git_dir.join("HEAD")).filter(|_| linked.is_err())?;
+    Some(match head.strip_prefix("ref: ") {
+        Some(name) => name.trim().to_owned(),
+        None => String::new(),
+    })
+}
+
+/// The message of the newest entry in the reflog of a branch; empty: there is none.
+pub(super) fn last_reflog(git_dir: &Path, branch: &str) -> Option<String> {
+    let name = format!("refs/heads/{branch}");
+    (is_ordinary(git_dir) && is_plain_name(&name)).then_some(())?;
+    let text = match fs::read_to_string(git_dir.join("logs").join(&name)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Some(String::new()),
+        Err(_) => return None,
+    };
+    let last = text.lines().last().unwrap_or_default();
+    let message = last.split_once('\t').map(|(_, message)| message);
+    Some(message.unwrap_or_default().to_owned())
+}
+
 /// The work tree and its git directory, by the rules of git's own search.
 fn find(directory: &Path) -> Option<(PathBuf, PathBuf)> {
     let own = rustix::process::geteuid().as_raw();

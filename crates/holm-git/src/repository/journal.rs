@@ -4,10 +4,12 @@
 //! It is `holm-apply` in the work tree's git directory, locked by the process that works in it.
 //! Without a `plan` file in it the checkout is untouched and the directory is only rubbish. With
 //! one, the plan lists which files are moved out and in ([`super::moves`]). When all moves are done
-//! the plan is renamed to `done`. A plan without a lock holder belongs to a killed apply: it is
+//! the plan is renamed to `done`, and the directory becomes the record from which `apply --undo`
+//! goes back ([`super::applied`]). A plan without a lock holder belongs to a killed apply: it is
 //! completed when every file is in place, and undone otherwise.
 
 use super::Repository;
+use super::applied;
 use super::fetch::os_path;
 use super::moves::{Move, Undone, carry_out, is_in_place, is_untouched, undo};
 use crate::GitError;
@@ -22,9 +24,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DIRECTORY: &str = "holm-apply";
 const KEPT: &str = "holm-kept";
 const PLAN: &str = "plan";
-const DONE: &str = "done";
-const POINTERS: &str = "pointers";
+pub(super) const DONE: &str = "done";
+pub(super) const POINTERS: &str = "pointers";
+/// The directory for staged files on another file system than the git directory's.
+const ELSEWHERE: &str = ".holm-apply";
 const PLACES: &str = "places";
+pub(super) const SLOTS: &str = "slots";
 
 /// The result of recovering an interrupted apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +46,19 @@ pub enum Recovered {
     },
 }
 
-/// A locked `holm-apply` directory. Dropping it removes the directory, unless a plan shows that the
-/// checkout was touched.
+/// A locked `holm-apply` directory. Dropping it removes the directory, unless a plan, done or not,
+/// shows that the checkout was touched.
 #[derive(Debug)]
 pub(super) struct Journal {
     pub directory: PathBuf,
     lock: File,
+}
+
+/// A plan that is on disk and not carried out yet.
+#[derive(Debug)]
+pub struct Planned {
+    repository: Repository,
+    journal: Journal,
 }
 
 /// The moves of an apply as stored on disk.
@@ -89,7 +101,29 @@ impl Repository {
         }
         let (from, to) = (directory.join(PLAN), directory.join(DONE));
         std::fs::rename(&from, &to).map_err(GitError::file("rename", &from))?;
-        remove(directory)
+        applied::settle(self, directory)
+    }
+}
+
+// === impl Planned ===
+
+impl Planned {
+    pub(super) fn new(repository: Repository, journal: Journal) -> Self {
+        Self {
+            repository,
+            journal,
+        }
+    }
+
+    /// The lock, for the process that carries the plan out.
+    pub fn lock(&self) -> Result<File, GitError> {
+        let shared = self.journal.lock.try_clone();
+        shared.map_err(GitError::file("share", &self.journal.directory))
+    }
+
+    /// Recovers from a plan whose process ended without reporting a result.
+    pub fn recover(&self) -> Result<Option<Recovered>, GitError> {
+        self.journal.recover(&self.repository)
     }
 }
 
@@ -145,15 +179,48 @@ impl Journal {
         }
     }
 
-    /// The lock, for a process that continues the work.
-    pub fn share(&self) -> Result<File, GitError> {
-        let shared = self.lock.try_clone();
-        shared.map_err(GitError::file("share", &self.directory))
+    /// The directory of staged files on the git directory's own file system.
+    pub fn slots(&self) -> PathBuf {
+        self.directory.join(SLOTS)
+    }
+
+    /// Where the new file for `path` is staged: with the plan, or on the path's own file system.
+    /// `device` is the one of the slots.
+    pub fn place_for(&self, root: &Path, path: &Path, device: u64) -> Result<PathBuf, GitError> {
+        let mut above = path.ancestors().skip(1).map(|parent| root.join(parent));
+        let nearest = above.find_map(|parent| Some((parent.metadata().ok()?.dev(), parent)));
+        let (found, nearest) = nearest.unwrap_or_else(|| (device, root.to_owned()));
+        if found == device {
+            return Ok(self.slots());
+        }
+        let mut top = nearest.as_path();
+        while let Some(parent) = top.parent().filter(|parent| parent.starts_with(root)) {
+            if parent.metadata().map(|parent| parent.dev()).ok() != Some(found) {
+                break;
+            }
+            top = parent;
+        }
+        let place = top.join(ELSEWHERE);
+        if !place.is_dir() {
+            self.note_place(&place)?;
+            std::fs::create_dir(&place).map_err(GitError::file("make", &place))?;
+        }
+        Ok(place)
+    }
+
+    /// Creates the directory of staged files, and returns its device.
+    pub fn make_slots(&self) -> Result<u64, GitError> {
+        let slots = self.slots();
+        std::fs::create_dir(&slots).map_err(GitError::file("make", &slots))?;
+        let found = slots
+            .metadata()
+            .map_err(GitError::file("look at", &slots))?;
+        Ok(found.dev())
     }
 
     /// Records a directory on another file system before it is created, so that it is removed with
     /// this one.
-    pub fn note_place(&self, place: &Path) -> Result<(), GitError> {
+    fn note_place(&self, place: &Path) -> Result<(), GitError> {
         let file = self.directory.join(PLACES);
         let mut line = place.as_os_str().as_bytes().to_vec();
         line.push(0);
@@ -169,7 +236,15 @@ impl Journal {
         self.directory.join(PLAN).exists()
     }
 
+    fn is_done(&self) -> bool {
+        self.directory.join(DONE).exists()
+    }
+
     pub fn recover(&self, repository: &Repository) -> Result<Option<Recovered>, GitError> {
+        if self.is_done() {
+            applied::settle(repository, &self.directory)?;
+            return Ok(Some(Recovered::Finished));
+        }
         if !self.has_plan() {
             remove(&self.directory)?;
             return Ok(None);
@@ -192,7 +267,7 @@ impl Drop for Journal {
     fn drop(&mut self) {
         // The process that continued the work may have removed it. The next apply removes what
         // stays.
-        if self.is_in_force() && !self.has_plan() {
+        if self.is_in_force() && !self.has_plan() && !self.is_done() {
             let _ = remove(&self.directory);
         }
     }
@@ -203,11 +278,7 @@ impl Drop for Journal {
 impl Plan {
     /// Writes the plan to disk; it is in force when this returns.
     pub fn write(&self, directory: &Path) -> Result<(), GitError> {
-        let save = |name: &str, content: &[u8]| -> io::Result<()> {
-            let mut file = File::create(directory.join(name))?;
-            file.write_all(content)?;
-            file.sync_all()
-        };
+        let save = |name: &str, content: &[u8]| save(&directory.join(name), content);
         let mut content = Vec::new();
         for one in &self.moves {
             one.write(&mut content);
@@ -222,7 +293,16 @@ impl Plan {
     }
 
     fn read(directory: &Path) -> Result<Plan, GitError> {
-        let (file, pointers) = (directory.join(PLAN), directory.join(POINTERS));
+        Self::read_from(directory, PLAN)
+    }
+
+    /// Reads the plan of an apply that is done.
+    pub fn read_done(directory: &Path) -> Result<Plan, GitError> {
+        Self::read_from(directory, DONE)
+    }
+
+    fn read_from(directory: &Path, name: &str) -> Result<Plan, GitError> {
+        let (file, pointers) = (directory.join(name), directory.join(POINTERS));
         let content = std::fs::read(&file).map_err(GitError::file("read", &file))?;
         let broken = || io::Error::new(io::ErrorKind::InvalidData, "not a plan of holm's");
         Ok(Plan {
@@ -231,6 +311,13 @@ impl Plan {
             pointers: std::fs::read(&pointers).map_err(GitError::file("read", &pointers))?,
         })
     }
+}
+
+/// Writes a file to disk.
+pub(super) fn save(file: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(file)?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 /// Ends a plan that was undone. Earlier content that could not be put back is kept.
@@ -266,28 +353,40 @@ fn settle_undone(
             *place = Some(kept.join(rest));
         }
     }
-    for rubbish in ["quarantine", "scratch", "staged", "index"] {
-        // Failing here only costs disk space.
-        let path = kept.join(rubbish);
-        let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
-    }
+    remove_rubbish(&kept);
     Ok(Recovered::UndoneBut { changed })
 }
 
+/// Removes what was only needed to prepare the plan.
+pub(super) fn remove_rubbish(directory: &Path) {
+    for rubbish in ["quarantine", "scratch", "staged", "index"] {
+        // Failing here only costs disk space.
+        let path = directory.join(rubbish);
+        let _ = std::fs::remove_dir_all(&path).or_else(|_| std::fs::remove_file(&path));
+    }
+}
+
 /// Removes the directory, and those created on other file systems.
-fn remove(directory: &Path) -> Result<(), GitError> {
+pub(super) fn remove(directory: &Path) -> Result<(), GitError> {
+    remove_places(directory)?;
+    remove_tree(directory)
+}
+
+/// Removes the directories that were created on other file systems.
+pub(super) fn remove_places(directory: &Path) -> Result<(), GitError> {
     let places = std::fs::read(directory.join(PLACES)).unwrap_or_default();
     let places = places.split(|byte| *byte == 0).map(os_path);
-    for place in places
-        .filter(|place| place.is_absolute())
-        .chain([directory])
-    {
-        match std::fs::remove_dir_all(place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GitError::file("remove", place)(error));
-            }
-            _ => {}
-        }
+    for place in places.filter(|place| place.is_absolute()) {
+        remove_tree(place)?;
     }
     Ok(())
+}
+
+pub(super) fn remove_tree(directory: &Path) -> Result<(), GitError> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(GitError::file("remove", directory)(error))
+        }
+        _ => Ok(()),
+    }
 }

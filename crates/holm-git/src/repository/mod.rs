@@ -5,6 +5,7 @@
 //! it, and any other one two at once. The documentation of every other function says how many it starts.
 
 pub(crate) mod adopt;
+pub(crate) mod applied;
 mod config_file;
 pub(crate) mod dirty;
 pub(crate) mod fetch;

@@ -196,6 +196,11 @@ impl Identity {
         let metadata = path.symlink_metadata().ok()?;
         (!metadata.is_dir()).then(|| Identity::from(&metadata))
     }
+
+    /// Whether both have the same kind and permissions.
+    pub fn has_mode_of(self, other: Identity) -> bool {
+        self.0[4] == other.0[4]
+    }
 }
 
 impl From<&Metadata> for Identity {

@@ -39,7 +39,7 @@ pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
 // === impl Repository ===
 
 impl Repository {
-    /// Resolves `name` to a commit. Two processes at once.
+    /// Resolves `name` to a commit. Two processes at once, unless the files of an ordinary repository say which branch it is.
     pub fn resolve(&self, name: &str) -> Result<Resolved, GitError> {
         let is_possible = !name.is_empty()
             && !name.starts_with('-')
@@ -47,6 +47,10 @@ impl Repository {
             && !name.contains(|c: char| c.is_control());
         if !is_possible {
             return Err(self.no_such_ref(name));
+        }
+        if let Some(commit) = files::branch(&self.git_dir, name) {
+            let display = Some(name.to_owned());
+            return Ok(Resolved { commit, display });
         }
         let commit = self
             .git("rev-parse")?
@@ -164,7 +168,11 @@ impl Repository {
 }
 
 /// Reads files of a commit by `git cat-file`.
-fn contents(cat_file: Git, commit: &str, paths: &[&str]) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+pub(crate) fn contents(
+    cat_file: Git,
+    commit: &str,
+    paths: &[&str],
+) -> Result<Vec<Option<Vec<u8>>>, GitError> {
     let mut asked = String::new();
     for path in paths {
         // The protocol is line-based, so a name with a line feed is never found.

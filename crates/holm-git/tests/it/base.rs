@@ -2,11 +2,14 @@
 
 use crate::link::{bare, sync};
 use crate::sandbox::*;
-use holm_git::{Bare, Cancel, GitError, base_is_present, build_base, mark_base_used};
+use holm_git::{
+    Bare, COMMIT_FILES, Cancel, GitError, Repository, base_files, base_is_present, build_base,
+    mark_base_used,
+};
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -87,6 +90,39 @@ sealed_test! {
         build(sandbox, &bare, Some(&commit));
         assert_eq!(contents(&sandbox.path("bases")), before);
         assert_eq!(std::fs::metadata(&tree).unwrap().ino(), inode);
+    }
+}
+
+sealed_test! {
+    fn files_of_a_base_are_those_of_the_commit(sandbox: &Sandbox) {
+        let path = sandbox.repository("work");
+        write(&path.join("holm.toml"), "one\n");
+        let plain = commit_all(&path, "plain");
+        write(&path.join(".gitattributes"), "holm.toml eol=crlf\n");
+        let converted = commit_all(&path, "converted");
+        std::fs::remove_file(path.join(".gitattributes")).unwrap();
+        std::fs::remove_file(path.join("holm.toml")).unwrap();
+        symlink("/etc/passwd", path.join("holm.toml")).unwrap();
+        let linked = commit_all(&path, "linked");
+        let bare = bare(sandbox, "sha1");
+        sync(&path, &bare);
+        let bases = sandbox.path("bases");
+        assert_eq!(base_files(&bases, &plain), None, "there is no base yet");
+        let repository = Repository::discover(&path).unwrap();
+        for commit in [&converted, &plain, &linked] {
+            build(sandbox, &bare, Some(commit));
+            let of_git = repository.files_at(commit, &COMMIT_FILES).unwrap();
+            assert_eq!(base_files(&bases, commit), Some(of_git));
+        }
+        // The trees have what attributes made of the file, and links to it.
+        for commit in [&converted, &plain] {
+            let file = bases.join(commit).join("tree/holm.toml");
+            assert_eq!(std::fs::read(file).unwrap(), b"one\r\n");
+        }
+        assert_eq!(base_files(&bases, &format!("../bases/{plain}")), None);
+        // A base of an earlier release.
+        std::fs::remove_dir_all(bases.join(&plain).join("files")).unwrap();
+        assert_eq!(base_files(&bases, &plain), None);
     }
 }
 

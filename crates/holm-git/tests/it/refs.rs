@@ -26,6 +26,21 @@ sealed_test! {
         check("origin/feature", &first, Some("origin/feature"));
         check(&first, &first, None);
         check(&first[..10], &first, None);
+        // Names that a branch shares with something that git prefers.
+        for name in ["refs/tags/both", "refs/both", "refs/stash"] {
+            let branch = name.rsplit('/').next().unwrap();
+            git(&path, ["update-ref", &format!("refs/heads/{branch}"), &second]);
+            git(&path, ["update-ref", name, &first]);
+            let resolved = repository.resolve(branch).unwrap();
+            assert_eq!(resolved.commit, first, "{name}");
+            git(&path, ["update-ref", "-d", name]);
+            check(branch, &second, Some(branch));
+        }
+        git(&path, ["update-ref", "refs/heads/ORIG_HEAD", &second]);
+        git(&path, ["update-ref", "ORIG_HEAD", &first]);
+        assert_eq!(repository.resolve("ORIG_HEAD").unwrap().commit, first);
+        git(&path, ["symbolic-ref", "refs/heads/other", "refs/heads/main"]);
+        check("other", &second, Some("main"));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tells a daemon how the workspace is: at once, whenever something changed, and whenever the daemon asks. The
 //! daemon answers its own clients from what it was told, so that listing workspaces asks no keeper.
 //!
-//! What the keeper learns by an event (services, volumes, its own end) wakes the thread of this connection
-//! ([`Watchers::wake`]). Listening ports and bytes carried are looked at a few times a second. Whether init stands still
+//! What the keeper learns by an event (services, volumes, the start and end of a session or its call for attention, the
+//! keeper's own end) wakes the thread of this connection ([`Watchers::wake`]). Listening ports, bytes carried and what else
+//! changes in sessions are looked at a few times a second. Whether init stands still
 //! and which limits are reached is looked at only for a question, because that may take a process.
 
 use super::connection::send_answer;
@@ -46,6 +47,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let mut told = Seen {
         listening: watcher.look(registry)?,
         status: registry.status(),
+        sessions: Some(registry.sessions().list()),
         answered: 0,
     };
     send_answer(stream, &Answer::Seen(Box::new(told.clone())))?;
@@ -56,7 +58,10 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
         }
         let listening = watcher.look(registry)?;
         let carried = Some(registry.outside().carried());
-        let is_as_before = listening == told.listening && carried == told.status.carried;
+        let sessions = Some(registry.sessions().list());
+        let is_as_before = listening == told.listening
+            && carried == told.status.carried
+            && sessions == told.sessions;
         if woken == Woken::Tick && is_as_before {
             continue;
         }
@@ -67,6 +72,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
             } else {
                 registry.status_since(&told.status)
             },
+            sessions,
             answered: questions.count,
         };
         if is_news(&told, &seen) {

@@ -213,7 +213,8 @@ async fn files(workspace: &Workspace) {
     assert_eq!((content, code), ("content\n", 0));
 }
 
-async fn a_session(client: &KeeperClient) {
+/// Starts a shell in a terminal; the session's id.
+async fn start_session(client: &KeeperClient) -> String {
     let new = NewSession {
         id: SessionId::random().to_string(),
         argv: argv(&["sh"]),
@@ -230,6 +231,11 @@ async fn a_session(client: &KeeperClient) {
         matches!(started, SessionResponse::Started(_)),
         "{started:?}"
     );
+    session
+}
+
+async fn a_session(client: &KeeperClient) {
+    let session = start_session(client).await;
     let sent = client.session(SessionRequest::Send {
         session: session.clone(),
         text: b"echo a$((40 + 2))b".to_vec(),
@@ -315,6 +321,29 @@ async fn a_watch(client: &KeeperClient) -> Watch {
     timeout(LIMIT, told)
         .await
         .expect("the end of a service is told");
+    let session = start_session(client).await;
+    for has_ended in [false, true] {
+        let told = async {
+            loop {
+                let seen = watch.next().await.unwrap();
+                assert_eq!(seen.answered, 0, "nothing was asked yet");
+                let sessions = seen.sessions.expect("a keeper that tells its sessions");
+                let last = sessions.last().filter(|last| last.id == session);
+                if last.is_some_and(|last| last.exit_code.is_some() == has_ended) {
+                    return;
+                }
+            }
+        };
+        let told = timeout(LIMIT, told).await;
+        told.expect("the start and the end of a session are told");
+        if !has_ended {
+            let session = session.clone();
+            client
+                .session(SessionRequest::Kill { session })
+                .await
+                .unwrap();
+        }
+    }
     for number in 1..=3 {
         asker.ask().await.unwrap();
         let answered = async {

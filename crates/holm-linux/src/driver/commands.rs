@@ -75,18 +75,14 @@ impl Of<'_> {
     }
 
     fn advice(self) -> String {
-        let place = match self {
-            Of::Setup => "[project] setup".to_owned(),
-            Of::Seed(volume) => format!("[volumes.{volume}] seed"),
-        };
-        let keep = match self {
-            Of::Setup => {
-                "; `holm up NEW-LABEL --keep` keeps the workspace as it left it, to look into, and \
-                 `--no-setup` goes on without it"
-            }
-            Of::Seed(_) => "",
-        };
-        format!("mend it, or take it out of {place}, then type the command again{keep}")
+        match self {
+            Of::Setup => "look inside: `holm up LABEL --keep`\n\
+                          go on without: `holm up LABEL --no-setup`"
+                .to_owned(),
+            Of::Seed(volume) => format!(
+                "fix it or remove it from [volumes.{volume}] seed, then run the command again"
+            ),
+        }
     }
 }
 
@@ -150,7 +146,9 @@ impl Commands<'_> {
         let hint = match (kept, self.made) {
             // The code that moves the workspace adds the next step.
             (Ok(log), Made::InPlace) => format!("Its whole log is {}", log.display()),
-            (Ok(log), Made::Layer(_)) => format!("its whole log is {}; {advice}", log.display()),
+            (Ok(log), Made::Layer(_)) => {
+                format!("{advice}\nwhole output: `less {}`", log.display())
+            }
             (Err(_), _) => advice,
         };
         Fault::new(self.of.code(), message, hint)

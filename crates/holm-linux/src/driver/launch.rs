@@ -34,8 +34,8 @@ use zeroize::Zeroizing;
 /// A launch takes milliseconds; this limit is for overloaded machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An answer to the client takes less. Starting a program at the same time would delay the answer.
-const ANSWER: Duration = Duration::from_millis(5);
+/// The answer to the client and its first command take less. Starting a program at the same time would delay them.
+const FIRST_COMMAND: Duration = Duration::from_millis(20);
 
 /// Without a limit of the user: enough for any build, and low enough to stop a fork bomb.
 const DEFAULT_PROCESSES: u64 = 16_384;
@@ -308,11 +308,11 @@ async fn start_keeper(
     Err(start_fault(&spec.id, cause))
 }
 
-/// Starts the next spare keeper, after the client was answered.
+/// Starts the next spare keeper, a moment after the client was answered.
 fn refill(driver: &LinuxDriver) {
     let (spare, programs) = (Arc::clone(&driver.spare), driver.programs.clone());
     tokio::spawn(async move {
-        tokio::time::sleep(ANSWER).await;
+        tokio::time::sleep(FIRST_COMMAND).await;
         tokio::task::spawn_blocking(move || spare.refill(&programs));
     });
 }

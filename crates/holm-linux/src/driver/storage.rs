@@ -16,6 +16,10 @@ use std::sync::Arc;
 
 #[async_trait]
 impl Storage for LinuxDriver {
+    fn commit_files(&self, project: &ProjectId, commit: &str) -> Option<Vec<Option<Vec<u8>>>> {
+        holm_git::base_files(&self.layout.bases(project), commit)
+    }
+
     async fn layer(&self, key: &LayerKey) -> Result<Option<Layer>, Fault> {
         Ok(layer::look(&self.layout, key))
     }

@@ -123,7 +123,7 @@ impl Keyring {
 
     fn open(&self, patience: Duration) -> Result<Open, KeyringError> {
         let address = self.address.as_deref().ok_or_else(|| {
-            KeyringError::Absent("the daemon knows no message bus of yours".to_owned())
+            KeyringError::Absent("the daemon has no address of a D-Bus session bus".to_owned())
         })?;
         let mut bus = Bus::connect(address, Instant::now() + patience)?;
         let mut body = Writer::default();

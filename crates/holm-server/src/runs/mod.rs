@@ -109,6 +109,21 @@ async fn cancel(State(app): State<Arc<App>>, RunKey(id, run): RunKey) -> Answer<
 // === impl App ===
 
 impl App {
+    /// The runs under way that the caller may see.
+    pub async fn runs_under_way(&self, caller: &Caller) -> Result<Vec<Run>, Fault> {
+        if !self.engine.has_live_runs() {
+            return Ok(Vec::new());
+        }
+        let filter = RunFilter {
+            state: Some(RunState::Running),
+            limit: LONGEST_PAGE,
+            ..RunFilter::default()
+        };
+        let mut found = self.engine.runs(filter).await?;
+        found.retain(|(_, run)| caller.sees(&run.workspace));
+        Ok(found.into_iter().map(|(_, run)| short(run)).collect())
+    }
+
     async fn page(&self, workspace: Option<WorkspaceId>, query: RunQuery) -> Answer<RunList> {
         let state = query.state.as_deref();
         let state = state.map(|word| {

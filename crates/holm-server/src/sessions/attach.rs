@@ -71,7 +71,11 @@ async fn converse(app: Arc<App>, id: WorkspaceId, wanted: protocol::Attach, sock
     let (mut sink, stream) = socket.split();
     let name = wanted.session.clone();
     let result = match app.engine.attach_session(&id, wanted).await {
-        Ok(session) => run(session, &name, &mut sink, stream).await,
+        Ok(session) => {
+            // A client that has seen a message sees in a list what the message says.
+            let mark = || app.engine.mark(&id);
+            run(session, &name, &mut sink, stream, mark).await
+        }
         Err(fault) => Err(fault),
     };
     if let Err(fault) = result {
@@ -105,12 +109,13 @@ async fn run(
     name: &str,
     sink: &mut Sink,
     stream: SplitStream<WebSocket>,
+    mark: impl Fn(),
 ) -> Result<(), Fault> {
     let AttachStream { input, output } = session;
     // Neither is dropped in the middle of a message but at the end.
     tokio::select! {
         biased;
-        ended = pass_output(output, name, sink) => ended,
+        ended = pass_output(output, name, sink, mark) => ended,
         left = pass_input(stream, input) => left,
     }
 }
@@ -157,7 +162,12 @@ async fn pass_messages(
 }
 
 /// Passes on the session's messages, up to its end.
-async fn pass_output(mut output: AttachReader, name: &str, sink: &mut Sink) -> Result<(), Fault> {
+async fn pass_output(
+    mut output: AttachReader,
+    name: &str,
+    sink: &mut Sink,
+    mark: impl Fn(),
+) -> Result<(), Fault> {
     loop {
         match output.next().await {
             AttachOutput::Output(bytes) => send(sink, OUTPUT, &bytes).await,
@@ -166,6 +176,7 @@ async fn pass_output(mut output: AttachReader, name: &str, sink: &mut Sink) -> R
                     name.clone_into(session);
                 }
                 let is_last = matches!(message, AttachMessage::Ended { .. });
+                mark();
                 send_control(sink, &AttachToClient::Message(message)).await;
                 if is_last {
                     return Ok(());

@@ -72,12 +72,12 @@ operations! {
 
 async fn list_all(State(app): State<Arc<App>>) -> Answer<SessionList> {
     let all = app.engine.all_sessions().await?;
-    let sessions = all.into_iter().flat_map(|(id, _, sessions)| {
-        let sessions = sessions.into_iter();
-        sessions.map(move |session| of_workspace(&id, session))
-    });
-    let sessions = sessions.collect();
-    Ok(Json(SessionList { sessions }))
+    let sessions = all
+        .into_iter()
+        .flat_map(|(id, sessions)| listed(&id, sessions).sessions);
+    Ok(Json(SessionList {
+        sessions: sessions.collect(),
+    }))
 }
 
 async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<SessionList> {
@@ -339,7 +339,7 @@ fn checked(
     }
 }
 
-fn listed(id: &WorkspaceId, sessions: Vec<Session>) -> SessionList {
+pub fn listed(id: &WorkspaceId, sessions: Vec<Session>) -> SessionList {
     let sessions = sessions.into_iter();
     SessionList {
         sessions: sessions.map(|session| of_workspace(id, session)).collect(),

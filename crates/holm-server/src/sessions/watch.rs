@@ -143,6 +143,8 @@ async fn follow(app: &App, id: &WorkspaceId) {
     };
     while let Some(notice) = watch.notices.recv().await {
         let number = notice.number;
+        // A client that has seen the event sees in a list what it says.
+        app.engine.mark(id);
         app.note_session(id, notice).await;
         if watch.written.send(number).await.is_err() {
             return;

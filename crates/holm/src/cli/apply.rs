@@ -2,19 +2,21 @@
 
 use super::carry_out::carry_out;
 use super::completions::labels;
-use super::output::GOOD;
+use super::figures::{self, count};
+use super::output::{GOOD, printable};
+use super::patch_stat::numbers;
 use super::user_checkout::Checkout;
 use super::work::{
     Consent, Flagged, Subject, flagged, recover, recovery_text, remark_aside, remark_left_out,
     settle,
 };
-use super::{Context, Outcome, connect, settings};
+use super::{Context, Outcome, connect, resolve, settings};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::work::Captured;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_git::{Cancel, Recovered, Staged, Work};
+use holm_git::{Cancel, Extent, Planned, Recovered, Work};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,13 +27,17 @@ use std::sync::Arc;
 /// Committed or not inside makes no difference: what `holm diff` shows appears in your checkout,
 /// unstaged; new files are untracked, as if you had written them. A three-way merge keeps what you
 /// committed meanwhile. When the change does not fit, or touches files that you have edited and not
-/// committed, this is refused and nothing is changed. The change is applied completely or not at
-/// all: the next command here finishes or undoes an apply that was killed, and says so. Files that
+/// committed, this is refused and nothing is changed. Applying is atomic: if holm is killed
+/// half-way, the next `apply`, `merge` or `up --dirty` here completes or undoes it and reports which.
+/// --undo takes back the last apply of the workspace here, for 7 days, also when the workspace was
+/// removed; if a file differs from what apply wrote, --undo lists it and changes nothing. Files that
 /// tools execute by themselves (of git, editors, shells, agents, package managers, build tools and
 /// CI) and links that leave the tree are listed first, each with its reason, and need your consent.
 /// Programs that the repository's own git settings run (filters) need approval first.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --yes")]
+#[command(
+    after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --yes\n  holm apply fix-login --undo"
+)]
 pub struct ApplyArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
@@ -39,6 +45,17 @@ pub struct ApplyArgs {
     /// Take over files that tools execute by themselves without asking
     #[arg(long)]
     yes: bool,
+    /// Take the last apply of this workspace back out of your checkout
+    #[arg(long, conflicts_with = "yes")]
+    undo: bool,
+}
+
+/// The JSON output of `--undo`.
+#[derive(Debug, Serialize)]
+struct TakenBack {
+    id: String,
+    /// How many paths of the checkout are as before the apply.
+    undone: usize,
 }
 
 /// The JSON output.
@@ -56,35 +73,82 @@ struct Applied {
 }
 
 pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
+    let typed = &arguments.workspace;
+    if arguments.undo {
+        let (taken_back, place) = connect::block_on(undo(context, typed))?;
+        let files = count(taken_back.undone as u64, "file");
+        let verb = if taken_back.undone == 1 { "is" } else { "are" };
+        finish(context, &taken_back, &taken_back.id, || {
+            format!("{GOOD}✓{GOOD:#} {files} in {place} {verb} as before the apply")
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
     let consent = if arguments.yes {
         Consent::Given
     } else {
         Consent::Ask
     };
-    let applied = connect::block_on(apply(context, &arguments, consent))?;
+    let (applied, extent, place) = connect::block_on(apply(context, &arguments, consent))?;
     let stays = applied.stashes > 0 || !applied.aside.is_empty();
-    context.output.done(&applied, || match applied.changed {
+    finish(context, &applied, &applied.id, || match extent.files {
         0 if stays => "There is nothing else to apply.".to_owned(),
         0 => "Your checkout has everything already.".to_owned(),
-        1 => format!("{GOOD}✓{GOOD:#} 1 file of your checkout is changed"),
-        more => format!("{GOOD}✓{GOOD:#} {more} files of your checkout are changed"),
+        files => {
+            let files = count(files as u64, "file");
+            let lines = numbers(extent.added, extent.removed);
+            format!(
+                "{GOOD}✓{GOOD:#} {} in {place}, uncommitted",
+                format!("{files} {lines}").trim_end()
+            )
+        }
     });
+    if extent.files > 0 {
+        let undo = format!("holm apply {typed} --undo");
+        context
+            .output
+            .next(&[("look", "git diff"), ("undo", &undo)]);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the document, the id or the text.
+fn finish<T: Serialize>(context: &Context, document: &T, id: &str, text: impl FnOnce() -> String) {
+    if context.output.is_quiet() {
+        context.output.asked_for(id);
+    } else {
+        context.output.done(document, text);
+    }
+}
+
+/// Takes back the last apply of a workspace in this checkout.
+async fn undo(context: &Context, typed: &str) -> Result<(TakenBack, String), Fault> {
+    let client = connect::started().await?;
+    let id = resolve::even_removed(&client, typed).await?;
+    let checkout = Checkout::find().await?;
+    recover(context, &checkout).await?;
+    let wanted = id.clone();
+    let plan = checkout.git(move |repository| repository.plan_undo(&wanted));
+    let (planned, undone) = or_interrupted(plan).await?;
+    let place = checkout.repository.toplevel.clone();
+    let shown = figures::place(&place.to_string_lossy());
+    try_blocking(move || put_in_place(&planned, &place)).await?;
+    let id = id.to_string();
+    Ok((TakenBack { id, undone }, printable(&shown)))
 }
 
 async fn apply(
     context: &Context,
     arguments: &ApplyArgs,
     consent: Consent,
-) -> Result<Applied, Fault> {
+) -> Result<(Applied, Extent, String), Fault> {
     let cancel = Cancel::default();
     let (workspace, checkout, captured, work) =
         or_interrupted(prepare(context, &arguments.workspace)).await?;
     let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
     let stage = try_blocking(move || {
         let staged = repository.stage(&work, &flag)?;
-        let (changed, arrivals) = (staged.len()?, staged.arrivals()?);
-        Ok((staged, changed, arrivals))
+        let (extent, arrivals) = (staged.extent()?, staged.arrivals()?);
+        Ok((staged, extent, arrivals))
     });
     tokio::pin!(stage);
     let staged = tokio::select! {
@@ -95,21 +159,27 @@ async fn apply(
             stage.await.and(Err(cancelled()))
         }
     };
-    let (staged, changed, arrivals) = staged?;
+    let (staged, extent, arrivals) = staged?;
     let flagged = flagged(&arrivals);
     let verb = format!("holm apply {}", arguments.workspace);
     or_interrupted(settle(context, &flagged, consent, &verb)).await?;
     // From here on the apply is completed or undone, even if this process is killed.
     let place = checkout.repository.toplevel.clone();
-    try_blocking(move || put_in_place(&staged, &place)).await?;
-    Ok(Applied {
+    let shown = figures::place(&place.to_string_lossy());
+    try_blocking(move || match staged.plan()? {
+        Some(planned) => put_in_place(&planned, &place),
+        None => Ok(()),
+    })
+    .await?;
+    let applied = Applied {
         id: workspace.id,
         label: workspace.label,
-        changed,
+        changed: extent.files,
         stashes: captured.stashes,
         aside: captured.aside,
         flagged,
-    })
+    };
+    Ok((applied, extent, printable(&shown)))
 }
 
 /// Prepares the change. Changes nothing in the checkout.
@@ -126,6 +196,7 @@ async fn prepare(
     remark_left_out(context, &captured);
     remark_aside(context, &workspace.label, &captured);
     let work = Work {
+        workspace: subject.id.clone(),
         upload_pack: subject.upload_pack()?,
         start: captured.start.clone(),
         dirty_start: captured.dirty_start.clone(),
@@ -134,11 +205,8 @@ async fn prepare(
     Ok((workspace, checkout, captured, work))
 }
 
-fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
-    let Some(lock) = staged.plan()? else {
-        return Ok(());
-    };
-    let failed = match carry_out(checkout, lock) {
+fn put_in_place(planned: &Planned, checkout: &Path) -> Result<(), Fault> {
+    let failed = match carry_out(checkout, planned.lock()?) {
         Some(Ok(())) => return Ok(()),
         Some(Err(fault)) => fault,
         None => Fault::new(
@@ -148,7 +216,7 @@ fn put_in_place(staged: &Staged, checkout: &Path) -> Result<(), Fault> {
         ),
     };
     // A process that failed has undone the apply; one that was killed has not.
-    match staged.recover()? {
+    match planned.recover()? {
         Some(Recovered::Finished) => Ok(()),
         Some(recovered) => Err(Fault::new(
             failed.code,

@@ -31,7 +31,7 @@ pub struct AuditArgs {
     /// Only entries before this one: a `cursor`, or the `next` of an earlier answer
     #[arg(long, value_name = "CURSOR")]
     before: Option<u64>,
-    /// Only entries whose actor contains this text (`user`, `token`, `workspace`, an id, …)
+    /// Only requests by this actor (`user`, `token`, `workspace`, or an id)
     #[arg(long, value_name = "TEXT")]
     actor: Option<String>,
     /// Only requests about this workspace; for a deleted one, its id

@@ -12,7 +12,7 @@ use holm_core::{Fault, WorkspaceId};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-/// Forward the canonical ports of this machine (localhost:3000) to a workspace
+/// Point this machine's usual ports (localhost:3000) at a workspace
 ///
 /// New connections to 127.0.0.1 and ::1 go to the workspace from then on; open connections stay,
 /// and nothing is restarted. Without --ports the workspace takes all ports that it declares, or

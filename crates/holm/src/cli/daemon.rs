@@ -50,9 +50,8 @@ struct StartArgs {}
 
 /// Stop the daemon; workspaces go on running
 ///
-/// So do commands of `exec` and `enter`. A client that waits for one does not start the daemon
-/// again, but continues when another process does within 30 seconds; otherwise it ends with exit
-/// code 5.
+/// So do commands of `exec` and `enter`. A client that waits for such a command reconnects when the
+/// daemon is started within 30 seconds; otherwise it exits with 5.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm daemon stop\n  holm daemon stop --all")]
 struct StopArgs {

@@ -1,24 +1,21 @@
 //! `holm df`: disk use, and what could be deleted.
 
-use super::ls::until;
-use super::output::{FAINT, STRONG, printable};
-use super::table::Table;
-use super::{Context, Outcome, connect};
+use super::figures::{count, place};
+use super::ls::left;
+use super::output::{FAINT, STRONG, hanging, printable};
+use super::{Context, Outcome, connect, terminal};
 use clap::Args;
-use holm_api::disk::Disk;
+use holm_api::disk::{Disk, WorkspaceSize};
 use holm_core::config::rough_size;
 use std::process::ExitCode;
 
-/// Show what takes disk, and what could go
+/// Show disk use and what `gc` would free
 ///
 /// Sizes are bytes allocated on disk: holes in files take nothing, and a file with several names
 /// counts once.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm df\n  holm df --json")]
 pub struct DfArgs {}
-
-/// The length of an abbreviated commit id.
-const SHORT_COMMIT: usize = 10;
 
 pub fn run(context: &Context, _: DfArgs) -> Outcome {
     let disk = connect::block_on(async { connect::started().await?.disk().await })?;
@@ -27,121 +24,110 @@ pub fn run(context: &Context, _: DfArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The sum first, then what is shared, then each workspace, the largest first, and the trash.
 fn render(disk: &Disk, now: jiff::Timestamp) -> String {
-    let mut table = Table::new(["WHAT", "NAME", "SIZE", "DETAIL"]);
-    for workspace in &disk.workspaces {
-        let parts = [
-            ("code", workspace.upper),
-            ("home", workspace.home),
-            ("tmp", workspace.tmp),
-            ("volumes", workspace.volumes),
-        ];
-        let parts = parts
-            .iter()
-            .filter(|(name, bytes)| *name != "volumes" || *bytes > 0)
-            .map(|(name, bytes)| format!("{name} {}", rough_size(*bytes)));
-        let parts: Vec<_> = parts.collect();
-        let name = format!("{}/{}", workspace.project, workspace.label);
-        table.row([
-            "workspace".into(),
-            name,
-            rough_size(workspace.bytes),
-            parts.join(", "),
-        ]);
-    }
-    for entry in &disk.trash {
-        let name = format!("{}/{} ({})", entry.project, entry.label, entry.id);
-        let goes = format!("goes {}", until(&entry.expires_at, now));
-        table.row(["trash".into(), name, rough_size(entry.bytes), goes]);
-    }
-    for base in &disk.bases {
-        let commit = base.commit.as_deref().unwrap_or("empty");
-        let commit: String = commit.chars().take(SHORT_COMMIT).collect();
-        let project = base.project.as_ref().unwrap_or(&base.project_id);
-        table.row([
-            "base".into(),
-            format!("{project} {commit}"),
-            rough_size(base.bytes),
-            used_by(base.used_by),
-        ]);
-    }
-    shared_parts(&mut table, disk);
-    for repository in &disk.repositories {
-        let project = repository
-            .project
-            .as_ref()
-            .unwrap_or(&repository.project_id);
-        let shared = match repository.shared {
-            0 => String::new(),
-            shared => format!("{} of it are files of your repository", rough_size(shared)),
-        };
-        table.row([
-            "repository".into(),
-            project.clone(),
-            rough_size(repository.bytes),
-            shared,
-        ]);
-    }
-    for (what, bytes) in [
-        ("holm", disk.programs),
-        ("leftovers", disk.leftovers),
-        ("other", disk.other),
-    ] {
-        if bytes > 0 {
-            table.row([what.into(), String::new(), rough_size(bytes), String::new()]);
-        }
-    }
-    let mut text = table.render();
-    text.push_str(&format!(
-        "\n{STRONG}{}{STRONG:#} in {}; {} of {} are free\n",
+    let mut text = format!(
+        "{STRONG}{}{STRONG:#} for {} in {}; {} of {} free\n",
         rough_size(disk.total),
-        printable(&disk.data_dir),
+        count(disk.workspaces.len() as u64, "workspace"),
+        printable(&place(&disk.data_dir)),
         rough_size(disk.free),
         rough_size(disk.size),
-    ));
+    );
+    shared(&mut text, disk);
+    workspaces(&mut text, disk);
+    if !disk.trash.is_empty() {
+        let bytes = disk.trash.iter().map(|entry| entry.bytes).sum();
+        let entries = disk.trash.iter().map(|entry| {
+            let (label, left) = (printable(&entry.label), left(&entry.expires_at, now));
+            format!("{label} {left}")
+        });
+        let entries = entries.collect::<Vec<_>>().join(", ");
+        line(
+            &mut text,
+            "trash",
+            &format!("{}: {entries}", rough_size(bytes)),
+        );
+    }
     for note in &disk.notes {
         text.push_str(&format!("{FAINT}note{FAINT:#}  {}\n", printable(note)));
     }
     text
 }
 
-/// Layers and volumes that several workspaces share.
-fn shared_parts(table: &mut Table, disk: &Disk) {
-    for layer in &disk.layers {
-        let key = short_key(&layer.key);
-        let project = layer.project.as_ref().unwrap_or(&layer.project_id);
-        table.row([
-            "layer".into(),
-            format!("{project} {key}"),
-            rough_size(layer.bytes),
-            used_by(layer.used_by),
-        ]);
-    }
-    for volume in &disk.volumes {
-        let project = volume.project.as_ref().unwrap_or(&volume.project_id);
-        table.row([
-            "volume".into(),
-            format!("{project} {}", volume.name),
-            rough_size(volume.bytes),
-            "shared".into(),
-        ]);
+/// What several workspaces use.
+fn shared(text: &mut String, disk: &Disk) {
+    let is_seed = |key: &str| key.starts_with("volume-") || key.starts_with("seed-");
+    let layers = |wanted: bool| {
+        let found = disk
+            .layers
+            .iter()
+            .filter(|layer| is_seed(&layer.key) == wanted);
+        found.map(|layer| layer.bytes).sum::<u64>()
+    };
+    let shared = [
+        ("bases", disk.bases.iter().map(|base| base.bytes).sum()),
+        ("layers", layers(false)),
+        ("seeds", layers(true)),
+        (
+            "volumes",
+            disk.volumes.iter().map(|volume| volume.bytes).sum(),
+        ),
+        (
+            "repository data",
+            disk.repositories.iter().map(|it| it.bytes).sum(),
+        ),
+        ("holm", disk.programs),
+        ("leftovers", disk.leftovers),
+        ("other", disk.other),
+    ];
+    let shared = shared.iter().filter(|(_, bytes): &&(_, u64)| *bytes > 0);
+    let shared = shared.map(|(name, bytes)| format!("{name} {}", rough_size(*bytes)));
+    line(text, "shared", &shared.collect::<Vec<_>>().join("   "));
+}
+
+fn workspaces(text: &mut String, disk: &Disk) {
+    let sum = |of: fn(&WorkspaceSize) -> u64| disk.workspaces.iter().map(of).sum::<u64>();
+    let (all, volumes) = (sum(|one| one.bytes), sum(|one| one.volumes));
+    let parts = match volumes {
+        0 => rough_size(all),
+        volumes => format!(
+            "{}: code and home {}, volumes {}",
+            rough_size(all),
+            rough_size(all.saturating_sub(volumes)),
+            rough_size(volumes)
+        ),
+    };
+    line(text, "workspaces", &parts);
+    let mut largest: Vec<&WorkspaceSize> = disk.workspaces.iter().collect();
+    largest.sort_by_key(|one| std::cmp::Reverse(one.bytes));
+    let names: Vec<String> = largest
+        .iter()
+        .map(|one| format!("{}/{}", one.project, one.label))
+        .collect();
+    let width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    for (workspace, name) in largest.iter().zip(&names) {
+        let parts = [
+            ("code", workspace.upper),
+            ("home", workspace.home),
+            ("tmp", workspace.tmp),
+            ("volumes", workspace.volumes),
+        ];
+        let parts = parts.iter().filter(|(_, bytes)| *bytes > 0);
+        let parts = parts.map(|(part, bytes)| format!("{part} {}", rough_size(*bytes)));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let (name, size) = (printable(name), rough_size(workspace.bytes));
+        text.push_str(format!("  {name:width$}  {size:>9}   {FAINT}{parts}{FAINT:#}").trim_end());
+        text.push('\n');
     }
 }
 
-/// Keeps the kind of a layer and abbreviates its digest.
-fn short_key(key: &str) -> String {
-    let (kind, digest) = key.rsplit_once('-').unwrap_or(("", key));
-    let digest: String = digest.chars().take(SHORT_COMMIT).collect();
-    match kind {
-        "" => digest,
-        kind => format!("{kind}-{digest}"),
-    }
-}
-
-fn used_by(workspaces: u64) -> String {
-    match workspaces {
-        0 => "unused".to_owned(),
-        1 => "used by 1 workspace".to_owned(),
-        several => format!("used by {several} workspaces"),
-    }
+fn line(text: &mut String, name: &str, value: &str) {
+    let before = format!("{FAINT}{name:11}{FAINT:#}  ");
+    text.push_str(&hanging(&before, value, terminal::columns_to_fill()));
+    text.push('\n');
 }

@@ -2,8 +2,8 @@
 //! decide what workspaces get: systemd or root may have delegated control groups to it that this
 //! shell lacks. Without a daemon this program runs the checks itself and starts none.
 
-use super::output::{BAD, GOOD, HINT, WARNING, printable};
-use super::{Context, Outcome, connect, launch, wiring};
+use super::output::{BAD, GOOD, HINT, WARNING, hanging, printable};
+use super::{Context, Outcome, connect, launch, terminal, wiring};
 use clap::Args;
 use holm_api::daemon::Doctor;
 use holm_config::daemon_user::DaemonUser;
@@ -58,7 +58,10 @@ pub fn run(context: &Context, arguments: DoctorArgs) -> Outcome {
     } else {
         Extent::Trouble
     };
-    context.output.result(&doctor, || render(&doctor, extent));
+    let columns = terminal::columns_to_fill();
+    context
+        .output
+        .result(&doctor, || render(&doctor, extent, columns));
     Ok(if doctor.ok {
         ExitCode::SUCCESS
     } else {
@@ -80,7 +83,7 @@ enum Extent {
     Trouble,
 }
 
-fn render(doctor: &Doctor, extent: Extent) -> String {
+fn render(doctor: &Doctor, extent: Extent, columns: usize) -> String {
     let (well, trouble): (Vec<&Check>, Vec<&Check>) = doctor
         .checks
         .iter()
@@ -94,22 +97,31 @@ fn render(doctor: &Doctor, extent: Extent) -> String {
             _ => (WARNING, "▲"),
         };
         let (name, detail) = (printable(&check.name), printable(&check.detail));
-        text.push_str(&format!("{style}{mark}{style:#} {name:width$}  {detail}\n"));
+        let before = format!("{style}{mark}{style:#} {name:width$}  ");
+        text.push_str(&hanging(&before, &detail, columns));
+        text.push('\n');
         let fixes = check.fix.iter().flat_map(|fix| fix.lines());
         for (row, line) in fixes.enumerate() {
             let head = if row == 0 { "fix" } else { "" };
             let line = printable(line);
-            text.push_str(&format!("  {head:width$}  {HINT}{line}{HINT:#}\n"));
+            let before = format!("  {head:width$}  ");
+            let line = format!("{HINT}{line}{HINT:#}");
+            text.push_str(&hanging(&before, &line, columns));
+            text.push('\n');
         }
     }
     if extent == Extent::All {
         for check in &well {
             let (name, detail) = (printable(&check.name), printable(&check.detail));
-            text.push_str(&format!("{GOOD}✓{GOOD:#} {name:width$}  {detail}\n"));
+            let before = format!("{GOOD}✓{GOOD:#} {name:width$}  ");
+            text.push_str(&hanging(&before, &detail, columns));
+            text.push('\n');
         }
     } else if !well.is_empty() {
         let names: Vec<String> = well.iter().map(|check| printable(&check.name)).collect();
-        text.push_str(&format!("{GOOD}✓{GOOD:#} {}\n", names.join(", ")));
+        let before = format!("{GOOD}✓{GOOD:#} ");
+        text.push_str(&hanging(&before, &names.join(", "), columns));
+        text.push('\n');
     }
     text.push_str(&match doctor.daemon {
         Some(pid) => format!("Tested by the running daemon (pid {pid}).\n"),
@@ -124,16 +136,18 @@ fn verdict(doctor: &Doctor, trouble: usize) -> String {
         let missing = missing.filter(|check| check.required && check.status == Status::Missing);
         let names: Vec<String> = missing.map(|check| printable(&check.name)).collect();
         let names = names.join(", ");
-        return format!(
-            "{BAD}✗{BAD:#} this machine cannot isolate workspaces: something required is missing ({names})\n"
-        );
+        return format!("{BAD}✗{BAD:#} this machine cannot isolate workspaces: no {names}\n");
     }
     let better = match trouble {
         0 => String::new(),
         1 => "; 1 thing could be better".to_owned(),
         more => format!("; {more} things could be better"),
     };
-    format!("{GOOD}✓{GOOD:#} this machine can isolate workspaces{better}\n")
+    let required = doctor.checks.iter().filter(|check| check.required);
+    let parts = required.count();
+    format!(
+        "{GOOD}✓{GOOD:#} this machine can isolate workspaces: {parts} of {parts} parts{better}\n"
+    )
 }
 
 #[cfg(test)]
@@ -166,10 +180,10 @@ mod tests {
                 check("landlock", Status::Missing, false, None),
             ],
         };
-        let text = anstream::adapter::strip_str(&render(&doctor, Extent::Trouble)).to_string();
+        let text = anstream::adapter::strip_str(&render(&doctor, Extent::Trouble, 80)).to_string();
         assert_eq!(
             text,
-            "✗ this machine cannot isolate workspaces: something required is missing (user namespaces)\n\
+            "✗ this machine cannot isolate workspaces: no user namespaces\n\
              ✗ user namespaces  probed\n\
              \u{20} fix              run a\n\
              \u{20}                  then b\n\
@@ -182,9 +196,9 @@ mod tests {
             ok: true,
             ..doctor
         };
-        let text = anstream::adapter::strip_str(&render(&asked, Extent::All)).to_string();
+        let text = anstream::adapter::strip_str(&render(&asked, Extent::All, 80)).to_string();
         assert!(
-            text.starts_with("✓ this machine can isolate workspaces; 2 things"),
+            text.starts_with("✓ this machine can isolate workspaces: 2 of 2 parts; 2 things"),
             "{text}"
         );
         assert!(text.contains("✓ overlay          probed\n"), "{text}");

@@ -1,12 +1,13 @@
 //! `holm egress`: outgoing connections of a workspace, and refusals with their reasons.
 
 use super::completions::labels;
-use super::figures::{clock, here_and_now};
+use super::figures::{clock, grouped, here_and_now};
 use super::output::{BAD, FAINT, GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::egress::EgressEntry;
 use holm_core::config::rough_size;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Show what left a workspace and what was refused
@@ -55,6 +56,7 @@ pub fn run(context: &Context, arguments: EgressArgs) -> Outcome {
                     }
                     by_destination(&list.egress, &here_and_now())
                 });
+                suggest(context, &arguments.workspace, &list.egress);
             }
             return Ok(());
         }
@@ -111,28 +113,19 @@ fn by_destination(entries: &[EgressEntry], now: &jiff::Zoned) -> String {
         let refused = other.is_refused.cmp(&one.is_refused);
         refused.then_with(|| other.last.time.cmp(&one.last.time))
     });
-    let width = all
-        .iter()
-        .map(|(name, _)| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let lines = all.iter().map(|(name, one)| {
+    let rows: Vec<[String; 5]> = all.iter().map(|(name, one)| one.cells(name, now)).collect();
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let lines = all.iter().zip(&rows).map(|((_, one), [name, what, count, process, at])| {
         let (style, glyph) = if one.is_refused { (WARNING, "◆") } else { (GOOD, "●") };
-        let what = match (&one.last.reason, one.is_refused) {
-            (Some(reason), true) => format!("refused, {}", printable(reason)),
-            (None, true) => "refused".to_owned(),
-            _ => {
-                let (sent, received) = (rough_size(one.bytes_out), rough_size(one.bytes_in));
-                format!("{sent} out, {received} in")
-            }
-        };
-        let process = one.last.process.as_ref();
-        let process = process.map_or_else(String::new, |process| printable(&process.name));
-        let (count, at) = (one.count.max(1), clock(&one.last.time, now));
         let mut text = format!(
-            "{style}{glyph}{style:#} {name:width$}  {what}  {count} ×  {FAINT}{process}  {at}{FAINT:#}"
+            "{style}{glyph}{style:#} {name:0$}  {what:1$}  {count:>2$}  {FAINT}{process:3$}  {at:>4$}{FAINT:#}",
+            widths[0], widths[1], widths[2], widths[3], widths[4]
         );
-        if let Some(allow) = &one.last.allow {
+        if let Some(allow) = one.last.allow.as_ref().filter(|_| !std::io::stderr().is_terminal()) {
             let allow = printable(allow);
             text.push_str(&format!(
                 "\n  {FAINT}holm.toml: {allow}, then `holm trust` and `holm reload`{FAINT:#}"
@@ -141,6 +134,42 @@ fn by_destination(entries: &[EgressEntry], now: &jiff::Zoned) -> String {
         text
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// How to allow the latest refused destination.
+fn suggest(context: &Context, typed: &str, entries: &[EgressEntry]) {
+    let Some(allow) = entries.iter().rev().find_map(|entry| entry.allow.as_ref()) else {
+        return;
+    };
+    let (line, reload) = (
+        format!("holm.toml: {allow}"),
+        format!("holm reload {typed}"),
+    );
+    context.output.next(&[
+        ("allow it", &line),
+        ("approve it", "holm trust"),
+        ("apply it", &reload),
+    ]);
+}
+
+// === impl Destination ===
+
+impl Destination<'_> {
+    fn cells(&self, name: &str, now: &jiff::Zoned) -> [String; 5] {
+        let what = match (&self.last.reason, self.is_refused) {
+            (Some(reason), true) => format!("refused, {}", printable(reason)),
+            (None, true) => "refused".to_owned(),
+            _ => {
+                let (sent, received) = (rough_size(self.bytes_out), rough_size(self.bytes_in));
+                format!("{sent} out, {received} in")
+            }
+        };
+        let process = self.last.process.as_ref();
+        let process = process.map_or_else(String::new, |process| printable(&process.name));
+        let count = format!("{} ×", grouped(self.count.max(1)));
+        let at = clock(&self.last.time, now);
+        [name.to_owned(), what, count, process, at]
+    }
 }
 
 fn line(entry: &EgressEntry) -> String {

@@ -1,7 +1,6 @@
 //! `holm fetch`: a workspace's commits as a branch of your repository.
 
 use super::completions::labels;
-use super::origin::{Origin, StartArgs};
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
@@ -110,11 +109,10 @@ pub async fn fetch(
 
 /// Sends the commits to the daemon, so that it no longer counts them as unsaved.
 async fn note_saved(subject: &Subject, checkout: &Checkout, commit: &str) -> Result<(), Fault> {
-    let origin = Origin::find(checkout, &StartArgs::default()).await?;
     let wanted = Wanted {
         refs: SharedRefs::of(checkout).await?,
         commit: Some(commit.to_owned()),
-        config: &origin.config,
+        config: None,
     };
     let cancel = Cancel::default();
     let sent = send::send(&subject.client, checkout, wanted, &cancel).await;

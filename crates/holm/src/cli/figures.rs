@@ -51,6 +51,13 @@ pub fn clock(time: &str, now: &Zoned) -> String {
     }
 }
 
+/// The day of a time of the API on this machine's calendar: `23 Nov`.
+pub fn day(time: &str) -> Option<String> {
+    let then = time.parse::<Timestamp>().ok()?;
+    let then = then.to_zoned(TimeZone::system());
+    Some(then.strftime("%-d %b").to_string())
+}
+
 /// Now, in the time zone of the person who reads.
 pub fn here_and_now() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::system())

@@ -6,10 +6,10 @@ use super::{Context, Outcome};
 use clap::Args;
 use holm_api::workspace::Fork;
 
-/// Make a workspace that begins as another one is
+/// Copy a workspace with its uncommitted changes, home and data
 ///
-/// Code with everything uncommitted, home and volumes are copied while all processes inside are
-/// stopped; afterwards the two are independent. Services are started. Returns when they are ready.
+/// holm pauses the workspace while it copies code, home and volumes. After that the two are
+/// independent. Services are started. Returns when they are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm fork fix-login\n  \
     holm fork fix-login other-idea --at before-upgrade")]

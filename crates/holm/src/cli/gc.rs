@@ -15,7 +15,7 @@ use std::process::ExitCode;
 ///
 /// Entries of the trash are deleted when they are older than `trash_days` (7) of config.toml; the
 /// daemon does that by itself, too, unless the clock jumped ahead: typing this command confirms
-/// that the clock is right. Bases that no workspace uses are deleted except for the latest of each
+/// that the clock is right. Deletes bases that no workspace uses, except the newest of each
 /// project.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm gc\n  holm gc --all\n  holm df")]

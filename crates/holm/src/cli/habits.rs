@@ -50,8 +50,8 @@ pub fn translated(mut line: Vec<OsString>) -> Vec<OsString> {
     line
 }
 
-/// What is wrong with a command line. `verbs` are those that people may type.
-pub fn fault(error: &clap::Error, line: &[OsString], verbs: &[&str]) -> Fault {
+/// What is wrong with a command line. `holm` has all verbs with their options.
+pub fn fault(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> Fault {
     let text = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         // The last is the most similar.
@@ -59,16 +59,22 @@ pub fn fault(error: &clap::Error, line: &[OsString], verbs: &[&str]) -> Fault {
         _ => None,
     };
     let verb = verb_of(line);
+    let shown = holm.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let verbs: Vec<&str> = shown.map(clap::Command::get_name).collect();
     let (message, hint) = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
             let outer = verb.filter(|outer| *outer != typed);
-            unknown_verb(&typed, outer, text(ContextKind::SuggestedSubcommand), verbs)
+            unknown_verb(
+                &typed,
+                outer,
+                text(ContextKind::SuggestedSubcommand),
+                &verbs,
+            )
         }
         ErrorKind::UnknownArgument => {
             let typed = text(ContextKind::InvalidArg).unwrap_or_default();
-            let near = text(ContextKind::SuggestedArg);
-            unknown_argument(&typed, verb, near, line)
+            unknown_argument(&typed, line, holm)
         }
         ErrorKind::MissingRequiredArgument => missing(error, verb),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -122,36 +128,72 @@ fn unknown_verb(
     (message, hint)
 }
 
-fn unknown_argument(
-    typed: &str,
-    verb: Option<&str>,
-    near: Option<String>,
-    line: &[OsString],
-) -> (String, String) {
-    let verb = verb.unwrap_or("holm");
+fn unknown_argument(typed: &str, line: &[OsString], holm: &clap::Command) -> (String, String) {
+    let (verb, command) = command_of(line, holm);
     let shown = typed.escape_debug();
     if !typed.starts_with('-') {
         return (
             format!("{verb} does not take another argument: {shown}"),
-            see(Some(verb)),
+            see(Some(&verb)),
         );
     }
     let name = typed.split('=').next().unwrap_or(typed);
-    let hint = match near {
+    let options = options_of(command);
+    let hint = match nearest_option(name, &options) {
         Some(near) => {
             let mended = |word: &OsString| match word.to_str() {
-                Some(word) if word.split('=').next() == Some(name) => near.clone(),
+                Some(word) if word.split('=').next() == Some(name) => near.to_owned(),
                 _ => word.to_string_lossy().escape_debug().to_string(),
             };
             let words: Vec<String> = line.iter().skip(1).map(mended).collect();
             format!("did you mean   holm {}", words.join(" "))
         }
-        None => see(Some(verb)),
+        None if options.is_empty() => see(Some(&verb)),
+        None => format!("it has {}; see `holm help {verb}`", options.join(", ")),
     };
     (
         format!("{verb} has no option {}", name.escape_debug()),
         hint,
     )
+}
+
+/// The command that a line names, with its words: `session new`.
+fn command_of<'a>(line: &[OsString], holm: &'a clap::Command) -> (String, &'a clap::Command) {
+    let (mut words, mut command) = (Vec::new(), holm);
+    let place = verb_place(line).unwrap_or(line.len());
+    for word in line[place..].iter().filter_map(|word| word.to_str()) {
+        match command.find_subcommand(word) {
+            Some(found) => {
+                words.push(word);
+                command = found;
+            }
+            None => break,
+        }
+    }
+    if words.is_empty() {
+        words.push("holm");
+    }
+    (words.join(" "), command)
+}
+
+/// The options that people may type, without those of every command.
+fn options_of(command: &clap::Command) -> Vec<String> {
+    let shown = command.get_arguments().filter(|it| !it.is_hide_set());
+    let names = shown.filter_map(|it| it.get_long());
+    let common = ["json", "quiet", "color", "help", "version"];
+    let own = names.filter(|name| !common.contains(name));
+    own.map(|name| format!("--{name}")).collect()
+}
+
+/// An option that begins as what was typed, or differs from it in few letters.
+fn nearest_option<'a>(typed: &str, options: &'a [String]) -> Option<&'a str> {
+    let is_long = typed.starts_with("--") && typed.len() > 3;
+    let near = options.iter().filter(|_| is_long).filter_map(|option| {
+        let begins = option.starts_with(typed) || typed.starts_with(option.as_str());
+        let far = distance(typed, option);
+        (begins || far <= 1 + option.len() / 5).then_some((far, option.as_str()))
+    });
+    near.min().map(|(_, option)| option)
 }
 
 fn missing(error: &clap::Error, verb: Option<&str>) -> (String, String) {

@@ -2,24 +2,24 @@
 
 use super::completions::labels;
 use super::figures::here_and_now;
-use super::output::{BAD, FAINT, printable};
-use super::{Context, Outcome, connect, resolve};
+use super::output::{BAD, FAINT, HINT, hanging, printable};
+use super::{Context, Outcome, connect, resolve, terminal};
 use crate::since::since;
 use clap::Args;
 use clap::builder::styling::{AnsiColor, Style};
-use holm_api::client::Following;
+use holm_api::client::{Client, Following};
 use holm_api::service::LogLine;
 use holm_api::service::LogQuery;
-use holm_core::{Code, Fault};
+use holm_core::{Code, Fault, WorkspaceId};
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Show what the services of a workspace printed
 ///
-/// All services when none is named, merged by time. Times are local; in a pipe they are UTC and complete.
-/// Lines of holm itself begin with `✗`. Logs are
-/// kept outside of the workspace, 5 files of 10 MiB for each service, and are available when it is
-/// stopped.
+/// All services when none is named, merged by time. Times are local; in a pipe they are UTC and
+/// complete. Lines of holm itself begin with `✗` or `◌`. Logs are kept outside of the workspace, 5
+/// files of 10 MiB for each service, and are available when it is stopped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm logs fix-login\n  \
@@ -35,22 +35,20 @@ pub struct LogsArgs {
     /// Follow new output, until the workspace stops
     #[arg(short, long)]
     follow: bool,
-    /// Only lines since a time (2026-11-15T20:00:00Z) or since a time ago (90s, 10m, 2h)
+    /// Only lines after a time (2026-11-15T20:00:00Z) or from the last 90s, 10m, 2h
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Only the last N lines of each service
+    /// Only the last N lines, of all services together
     #[arg(short = 'n', long, visible_alias = "tail", value_name = "N")]
     last: Option<usize>,
 }
 
 /// Assigned to the services in turn.
-const COLOURS: [AnsiColor; 6] = [
+const COLOURS: [AnsiColor; 4] = [
     AnsiColor::Cyan,
     AnsiColor::Magenta,
     AnsiColor::Blue,
     AnsiColor::Green,
-    AnsiColor::Yellow,
-    AnsiColor::BrightCyan,
 ];
 
 /// Aligns and colours names as they appear.
@@ -80,7 +78,7 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         let client = connect::started().await?;
         let id = resolve::one(&client, &arguments.workspace).await?;
         let services = client.services(&id).await?.services;
-        let mut names = Names {
+        let names = Names {
             width: services
                 .iter()
                 .map(|service| service.name.len())
@@ -99,27 +97,52 @@ pub fn run(context: &Context, arguments: LogsArgs) -> Outcome {
         if names.seen.is_empty() && query.services.is_empty() {
             context.output.remark("No services, so there are no logs.");
         }
-        let mut progress = LogPosition::default();
+        let mut reader = Reader {
+            context,
+            names,
+            position: LogPosition::default(),
+        };
+        let mut query = query;
+        // The last lines of one service need no counting here.
+        let is_one = arguments.services.len() == 1 || reader.names.seen.len() == 1;
+        if query.last.is_some() && !is_one {
+            reader.last(&client, &id, &query).await?;
+            if !query.follow {
+                return Ok(());
+            }
+            // What follows begins behind them.
+            query.last = None;
+            reader.position.skip = reader.position.count;
+            query.since = reader.position.time.clone().or(query.since);
+        }
         let lines = client.logs(&id, &query).await;
-        let mut result = read(context, lines, &mut names, &mut progress).await;
+        let mut result = reader.read(lines).await;
         // Logs outlive daemons: continue with another one.
         while query.follow
             && let Err(fault) = &result
             && fault.code == Code::DaemonUnreachable
         {
             let client = connect::started().await?;
+            let position = &mut reader.position;
             let rest = LogQuery {
-                since: progress.time.clone().or(query.since.clone()),
-                last: query.last.filter(|_| progress.time.is_none()),
+                since: position.time.clone().or(query.since.clone()),
+                last: query.last.filter(|_| position.time.is_none()),
                 ..query.clone()
             };
-            progress.skip = progress.count;
+            position.skip = position.count;
             let lines = client.logs(&id, &rest).await;
-            result = read(context, lines, &mut names, &mut progress).await;
+            result = reader.read(lines).await;
         }
         result
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints lines as they come.
+struct Reader<'a> {
+    context: &'a Context,
+    names: Names,
+    position: LogPosition,
 }
 
 /// How far the reader is: the time of the last line, and how many lines had it.
@@ -131,26 +154,64 @@ struct LogPosition {
     skip: usize,
 }
 
-async fn read(
-    context: &Context,
-    lines: Result<Following<LogLine>, Fault>,
-    names: &mut Names,
-    position: &mut LogPosition,
-) -> Result<(), Fault> {
-    let mut lines = lines?;
-    while let Some(line) = lines.next().await? {
-        if position.skip > 0 && position.time.as_ref() == Some(&line.time) {
-            position.skip -= 1;
-            continue;
+// === impl Reader ===
+
+impl Reader<'_> {
+    /// Prints the last lines of all services together. The daemon knows the last ones of each.
+    async fn last(
+        &mut self,
+        client: &Client,
+        id: &WorkspaceId,
+        query: &LogQuery,
+    ) -> Result<(), Fault> {
+        let query = LogQuery {
+            follow: false,
+            ..query.clone()
+        };
+        let most = query.last.unwrap_or(usize::MAX);
+        let mut lines = client.logs(id, &query).await?;
+        let mut kept: VecDeque<LogLine> = VecDeque::new();
+        while let Some(line) = lines.next().await? {
+            kept.push_back(line);
+            if kept.len() > most {
+                kept.pop_front();
+            }
         }
-        print(context, &line, names);
-        if position.time.as_ref() != Some(&line.time) {
-            position.time = Some(line.time);
-            position.count = 0;
+        for line in kept {
+            self.take(line);
         }
-        position.count += 1;
+        Ok(())
     }
-    Ok(())
+
+    async fn read(&mut self, lines: Result<Following<LogLine>, Fault>) -> Result<(), Fault> {
+        let mut lines = lines?;
+        while let Some(line) = lines.next().await? {
+            let position = &mut self.position;
+            if position.skip > 0 && position.time.as_ref() == Some(&line.time) {
+                position.skip -= 1;
+                continue;
+            }
+            self.take(line);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: LogLine) {
+        print(self.context, &line, &mut self.names);
+        self.position.pass(line);
+    }
+}
+
+// === impl LogPosition ===
+
+impl LogPosition {
+    fn pass(&mut self, line: LogLine) {
+        if self.time.as_ref() != Some(&line.time) {
+            self.time = Some(line.time);
+            self.count = 0;
+        }
+        self.count += 1;
+    }
 }
 
 fn print(context: &Context, line: &LogLine, names: &mut Names) {
@@ -164,13 +225,25 @@ fn print(context: &Context, line: &LogLine, names: &mut Names) {
             context.output.asked_for(&format!("{FAINT}{day}{FAINT:#}"));
         }
         let before = names.before(line, &time);
-        context.output.asked_for(&(before + &safe(text)));
+        let text = if is_of_holm(line) {
+            text.trim_matches(['[', ']'])
+        } else {
+            text
+        };
+        let columns = usize::from(terminal::size().cols);
+        context
+            .output
+            .asked_for(&hanging(&before, &safe(text), columns));
     } else {
         let time = format!("{}Z", line.time.get(..23).unwrap_or(&line.time));
         let before = names.before(line, &time);
         let before = anstream::adapter::strip_str(&before);
         context.output.verbatim(&format!("{before}{text}"));
     }
+}
+
+fn is_of_holm(line: &LogLine) -> bool {
+    !matches!(line.stream.as_str(), "stdout" | "stderr")
 }
 
 /// Log text must not control a terminal; tabs only align.
@@ -193,12 +266,15 @@ impl Names {
             }
         };
         let colour: Style = COLOURS[place % COLOURS.len()].on_default();
-        let mark = match line.stream.as_str() {
-            "stdout" | "stderr" => "",
-            _ => "✗ ",
+        let (style, mark) = if !is_of_holm(line) {
+            (FAINT, "")
+        } else if line.text.starts_with("[build: ") {
+            (HINT, "◌ ")
+        } else {
+            (BAD, "✗ ")
         };
         let (name, width) = (printable(&line.service), self.width);
-        format!("{FAINT}{time}{FAINT:#} {colour}{name:width$}{colour:#}  {BAD}{mark}{BAD:#}")
+        format!("{FAINT}{time}{FAINT:#} {colour}{name:width$}{colour:#}  {style}{mark}{style:#}")
     }
 }
 

@@ -1,8 +1,8 @@
 //! `holm ls`: the workspaces of all projects, or the trash.
 
 use super::figures::{age, span};
-use super::groups::{self, Page};
-use super::output::{WARNING, printable};
+use super::groups::{self, Activity, Page};
+use super::output::{FAINT, STRONG, WARNING, printable};
 use super::table::Table;
 use super::{Context, Outcome, connect, terminal};
 use clap::Args;
@@ -33,16 +33,16 @@ const SHORT_COMMIT: usize = 7;
 
 pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
     let is_grouped = !arguments.trash && !arguments.long && !context.output.is_json();
-    let (list, sessions) = connect::block_on(async {
+    let columns = usize::from(terminal::size().cols);
+    let (list, activity) = connect::block_on(async {
         let client = connect::started().await?;
         if arguments.trash {
-            return Ok((client.trash().await?, Vec::new()));
+            return Ok((client.trash().await?, Activity::default()));
         }
         if !is_grouped || context.output.is_quiet() {
-            return Ok((client.workspaces().await?, Vec::new()));
+            return Ok((client.workspaces().await?, Activity::default()));
         }
-        let (list, sessions) = tokio::try_join!(client.workspaces(), client.all_sessions())?;
-        Ok((list, sessions.sessions))
+        Activity::find(&client, columns).await
     })?;
     for note in &list.notes {
         warn(context, note);
@@ -71,20 +71,19 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let page = if std::io::stdout().is_terminal() {
-        Page::Columns(terminal::size().cols.into())
+        Page::Columns(columns)
     } else {
         Page::Lines
     };
-    let rows = groups::rows(&list.workspaces, &sessions);
+    let rows = groups::rows(&list.workspaces, &activity);
     let text = groups::render(&rows, page, now);
     context.output.asked_for(&text);
     if let Some((label, (purpose, command))) = rows
         .iter()
         .find_map(|row| Some((&row.label, row.next.as_ref()?)))
     {
-        context
-            .output
-            .next(&[(&format!("{label}: {purpose}"), command)]);
+        let purpose = purpose.replace(" it", &format!(" {label}"));
+        context.output.next(&[(&purpose, command)]);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -113,28 +112,40 @@ pub fn warn(context: &Context, note: &str) {
         .remark(&format!("{WARNING}warning:{WARNING:#} {note}"));
 }
 
+/// `□ cart-badge  shop  unsaved  410 MiB   6 d left`.
 fn render_trash(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
-    let mut table = Table::new(["LABEL", "PROJECT", "ID", "REMOVED", "SIZE", "GOES"]);
-    for workspace in workspaces {
-        let removed = workspace.removed_at.as_deref().unwrap_or_default();
-        table.row([
-            workspace.label.clone(),
-            workspace.project.clone(),
-            workspace.id.clone(),
-            format!("{} ago", age(removed, now)),
-            rough_size(workspace.bytes.unwrap_or(0)),
-            until(workspace.expires_at.as_deref().unwrap_or_default(), now),
-        ]);
-    }
-    table.render()
+    let rows: Vec<[String; 5]> = workspaces.iter().map(|one| in_trash(one, now)).collect();
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..5).map(width).collect();
+    let lines = rows.iter().map(|[label, project, id, size, left]| {
+        format!(
+            "{FAINT}□{FAINT:#} {STRONG}{label:0$}{STRONG:#}  {project:1$}  {FAINT}{id:2$}{FAINT:#}  {size:>3$}  {left:>4$}\n",
+            widths[0], widths[1], widths[2], widths[3], widths[4]
+        )
+    });
+    lines.collect()
 }
 
-/// The time until a time of the API.
-pub fn until(time: &str, now: jiff::Timestamp) -> String {
-    match time.parse::<jiff::Timestamp>() {
-        Ok(then) if then > now => format!("in {}", span(then.as_second() - now.as_second())),
-        Ok(_) => "at the next clean-up".to_owned(),
-        Err(_) => "-".to_owned(),
+fn in_trash(workspace: &Workspace, now: jiff::Timestamp) -> [String; 5] {
+    let expires = workspace.expires_at.as_deref().unwrap_or_default();
+    [
+        printable(&workspace.label),
+        printable(&workspace.project),
+        workspace.id.clone(),
+        rough_size(workspace.bytes.unwrap_or(0)),
+        left(expires, now),
+    ]
+}
+
+/// `6 d left`.
+pub fn left(expires: &str, now: jiff::Timestamp) -> String {
+    match expires.parse::<jiff::Timestamp>() {
+        Ok(then) if then > now => format!("{} left", span(then.as_second() - now.as_second())),
+        Ok(_) => "goes with the next gc".to_owned(),
+        Err(_) => "–".to_owned(),
     }
 }
 
@@ -149,14 +160,14 @@ fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
             age(&workspace.created_at, now),
         ]
     };
-    let head = ["LABEL", "PROJECT", "ID", "STATE", "REF", "AGE"];
+    let head = ["label", "project", "id", "state", "ref", "age"];
     if workspaces.iter().all(|found| found.services.is_empty()) {
         let mut table = Table::new(head);
         workspaces.iter().for_each(|found| table.row(row(found)));
         return table.render();
     }
     let [label, project, id, state, reference, age] = head;
-    let mut table = Table::new([label, project, id, state, "SERVICES", reference, age]);
+    let mut table = Table::new([label, project, id, state, "services", reference, age]);
     for workspace in workspaces {
         let [label, project, id, state, reference, age] = row(workspace);
         let services = in_short(&workspace.services);
@@ -236,7 +247,7 @@ pub mod tests {
         let text = render(&[workspace("fix-login"), stopped], now);
         assert_eq!(
             anstream::adapter::strip_str(&text).to_string(),
-            "LABEL      PROJECT  ID             STATE            REF      AGE\n\
+            "label      project  id             state            ref      age\n\
              fix-login  shop     waaaaaaaaaaaa  running          main     3 min\n\
              x          shop     waaaaaaaaaaaa  failed (reboot)  0123456  3 min\n"
         );
@@ -258,7 +269,7 @@ pub mod tests {
             let text = render(&[with, workspace("without")], now);
             let text = anstream::adapter::strip_str(&text).to_string();
             let mut lines = text.lines();
-            let column = lines.next().unwrap().find("SERVICES").unwrap();
+            let column = lines.next().unwrap().find("services").unwrap();
             let (with, without) = (lines.next().unwrap(), lines.next().unwrap());
             assert!(with[column..].starts_with(&format!("{expect}  ")), "{text}");
             assert!(without[column..].starts_with("- "), "{text}");
@@ -285,9 +296,8 @@ pub mod tests {
         late.expires_at = Some("2026-11-15T20:00:00Z".to_owned());
         assert_eq!(
             anstream::adapter::strip_str(&render_trash(&[removed, late], now)).to_string(),
-            "LABEL      PROJECT  ID             REMOVED    SIZE     GOES\n\
-             fix-login  shop     waaaaaaaaaaaa  3 min ago  4.0 KiB  in 6 d\n\
-             fix-login  shop     waaaaaaaaaaaa  3 min ago  4.0 KiB  at the next clean-up\n"
+            "□ fix-login  shop  waaaaaaaaaaaa  4.0 KiB               6 d left\n\
+             □ fix-login  shop  waaaaaaaaaaaa  4.0 KiB  goes with the next gc\n"
         );
     }
 }

@@ -100,7 +100,7 @@ use std::time::Instant;
 /// holm gives each coding agent a workspace: its own copy of the code, its own ports, home,
 /// processes and limits, made in milliseconds, without root and without Docker.
 ///
-/// WS stands for a label, project/label, an id, the beginning of an id, or (inside a workspace) `.`
+/// WS is a label, project/label, an id or a unique prefix of one; inside a workspace also `.`
 #[derive(Debug, Parser)]
 #[command(
     name = "holm",
@@ -375,9 +375,7 @@ fn wrong_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     } else {
         Format::Human
     };
-    let verbs = verbs();
-    let names: Vec<&str> = verbs.iter().map(|(name, _)| name.as_str()).collect();
-    Output::new(format).fault(&habits::fault(error, arguments, &names));
+    Output::new(format).fault(&habits::fault(error, arguments, &Cli::command()));
     ExitCode::from(Kind::Usage.exit_code())
 }
 
@@ -472,10 +470,8 @@ mod tests {
             let words = words.split_whitespace();
             let line = std::iter::once("holm").chain(words).map(OsString::from);
             let line: Vec<OsString> = line.collect();
-            let verbs = verbs();
-            let names: Vec<&str> = verbs.iter().map(|(name, _)| name.as_str()).collect();
             let error = super::parse(&line).unwrap_err();
-            let fault = habits::fault(&error, &line, &names);
+            let fault = habits::fault(&error, &line, &Cli::command());
             assert_eq!(fault.code, Code::Usage);
             assert_eq!(
                 (fault.message().as_str(), fault.hint.as_str()),
@@ -488,6 +484,21 @@ mod tests {
             "diff fix-login --sta",
             "diff has no option --sta",
             "did you mean   holm diff fix-login --stat",
+        );
+        check(
+            "rm x --recursive",
+            "rm has no option --recursive",
+            "it has --force; see `holm help rm`",
+        );
+        check(
+            "session attach x --read",
+            "session attach has no option --read",
+            "did you mean   holm session attach x --read-only",
+        );
+        check(
+            "stop x --now",
+            "stop has no option --now",
+            "see `holm help stop`",
         );
         check(
             "exec x",

@@ -3,7 +3,7 @@
 
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::progress::Progress;
-use super::ready::{self, Display, Readied};
+use super::ready::{self, Display, Readied, Trouble};
 use super::send::{self, SharedRefs, Wanted};
 use super::several::Patience;
 use super::user_checkout::Checkout;
@@ -12,7 +12,6 @@ use super::{Context, Outcome, clone, settings};
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::moves::{Move, Moved, Sync};
-use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_git::Cancel;
 
@@ -27,7 +26,7 @@ pub struct Moving<'a> {
 /// The result of a move, and what is wrong with its services.
 pub struct Settled {
     moved: Moved,
-    trouble: Option<Fault>,
+    trouble: Option<Trouble>,
 }
 
 // === impl Moving ===
@@ -82,8 +81,7 @@ impl<'a> Moving<'a> {
         let wanted = Wanted {
             refs,
             commit: Some(resolved.commit.clone()),
-            // Only used as the name of an unknown project.
-            config: &ProjectConfig::default(),
+            config: None,
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
         Ok(Sync {
@@ -110,8 +108,9 @@ impl<'a> Moving<'a> {
         let Moved { workspace, done } = moved;
         let display = Display::live(self.context);
         let interrupted = ready::interruption();
-        let Readied { workspace, trouble } =
-            ready::wait(self.client(), workspace, display, interrupted).await?;
+        let Readied {
+            workspace, trouble, ..
+        } = ready::wait(self.client(), workspace, display, interrupted).await?;
         let moved = Moved { workspace, done };
         Ok(Settled { moved, trouble })
     }
@@ -129,7 +128,7 @@ impl Settled {
         let Moved { workspace, done } = &self.moved;
         let mark = match self.trouble {
             None => format!("{GOOD}✓{GOOD:#}"),
-            Some(_) => format!("{WARNING}!{WARNING:#}"),
+            Some(_) => format!("{WARNING}▲{WARNING:#}"),
         };
         let label = printable(&workspace.label);
         let commit = workspace.commit.as_deref().unwrap_or_default();

@@ -1,8 +1,9 @@
 //! What a workspace starts from: the current commit, another one, or the checkout's uncommitted
 //! state. Called by `up`, and by `trust`, which shows what that start requests.
 
-use super::user_checkout::{Checkout, Files};
+use super::user_checkout::{self, Checkout};
 use clap::Args;
+use holm_api::project::CommitFiles;
 use holm_core::Fault;
 use holm_core::config::ProjectConfig;
 use holm_git::{Repository, Resolved};
@@ -20,7 +21,7 @@ pub struct StartArgs {
 pub struct Origin {
     /// `None`: the repository has no commit yet.
     pub resolved: Option<Resolved>,
-    pub files: Files,
+    pub files: CommitFiles,
     pub config: ProjectConfig,
     /// The checkout's branch, or the default branch, contains the commit.
     pub is_contained: bool,
@@ -47,6 +48,15 @@ impl StartArgs {
 
 impl Origin {
     pub async fn find(checkout: &Checkout, start: &StartArgs) -> Result<Self, Fault> {
+        Self::find_with(checkout, start, None).await
+    }
+
+    /// As [`Origin::find`], with the files of the current commit, if they are known.
+    pub async fn find_with(
+        checkout: &Checkout,
+        start: &StartArgs,
+        known: Option<CommitFiles>,
+    ) -> Result<Self, Fault> {
         let resolved = match start.from.clone() {
             Some(name) => {
                 let question = move |repository: &Repository| repository.resolve(&name);
@@ -55,11 +65,14 @@ impl Origin {
             None => head(&checkout.repository),
         };
         let commit = resolved.as_ref().map(|resolved| resolved.commit.as_str());
-        let mut files = checkout.files_at(commit).await?;
+        let mut files = match known.filter(|_| start.from.is_none()) {
+            Some(files) => files,
+            None => checkout.files_at(commit).await?,
+        };
         if start.dirty {
             files.holm_toml = checkout.holm_toml()?;
         }
-        let config = files.config()?;
+        let config = user_checkout::config(files.holm_toml.as_deref())?;
         let is_contained = match (&start.from, commit) {
             (Some(_), Some(commit)) if makes_layers(&config) => {
                 let commit = commit.to_owned();

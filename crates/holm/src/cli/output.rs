@@ -5,7 +5,7 @@
 //! [`printable`], so that no control character reaches a terminal; if a caller forgets that,
 //! control sequences are removed here. A closed reader ends the program quietly.
 
-use super::terminal;
+use super::{resolve, terminal};
 use clap::builder::styling::{AnsiColor, Style};
 use holm_api::ErrorBody;
 use holm_config::daemon_user::DaemonUser;
@@ -29,6 +29,9 @@ pub struct Output {
 }
 
 const MOST_HINTS: usize = 3;
+
+/// Between a purpose and its command.
+const GAP: &str = "   ";
 
 /// 128 + SIGPIPE: what a shell reports for a program whose reader is gone.
 pub const BROKEN_PIPE_EXIT: u8 = 141;
@@ -122,22 +125,49 @@ impl Output {
             Format::Json => {
                 say_plain(&json_line(&ErrorBody::from(fault)));
             }
-            Format::Human => say(&fault_text(fault)),
+            Format::Human => {
+                let hint = resolve::as_typed(&fault.hint);
+                say(&fault_text(&fault.clone().with_hint(hint)));
+            }
         }
     }
 }
 
 /// `next:` and commands on lines of their own, each behind its purpose.
 fn next_text(hints: &[(&str, &str)]) -> String {
+    commands(FAINT, "next:", hints)
+}
+
+/// At most three commands, each behind its purpose and at the end of its line.
+fn commands(style: Style, head: &str, hints: &[(&str, &str)]) -> String {
     let hints = &hints[..hints.len().min(MOST_HINTS)];
     let width = hints.iter().map(|(purpose, _)| purpose.chars().count());
     let width = width.max().unwrap_or(0);
     let lines = hints.iter().enumerate().map(|(row, (purpose, command))| {
-        let head = if row == 0 { "next:" } else { "     " };
+        let head = if row == 0 { head } else { "     " };
         let (purpose, command) = (printable(purpose), printable(command));
-        format!("{FAINT}{head}{FAINT:#} {purpose:width$}   {HINT}{command}{HINT:#}")
+        format!("{style}{head}{style:#} {purpose:width$}{GAP}{HINT}{command}{HINT:#}")
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A hint whose lines are `purpose: \`command\`` or `purpose   command` becomes rows; other text is
+/// prose.
+fn hint_text(hint: &str) -> String {
+    let rows: Option<Vec<(&str, &str)>> = hint.lines().map(hint_row).collect();
+    match rows {
+        Some(rows) => commands(HINT, "hint:", &rows),
+        None => format!("{HINT}hint:{HINT:#} {}", printable_lines(hint)),
+    }
+}
+
+fn hint_row(line: &str) -> Option<(&str, &str)> {
+    if let Some((purpose, command)) = line.split_once(GAP) {
+        return Some((purpose.trim(), command.trim()));
+    }
+    let (purpose, rest) = line.split_once(": `")?;
+    let command = rest.strip_suffix('`')?;
+    (!command.contains('`') && !purpose.contains('`')).then_some((purpose, command))
 }
 
 /// `[cli] hints` of the user's settings. Settings that cannot be read are reported by other commands.
@@ -157,8 +187,8 @@ pub fn fault_text(fault: &Fault) -> String {
     }
     let mut text = format!("{BAD}error:{BAD:#} {}", printable_lines(&fault.message()));
     if !fault.hint.is_empty() {
-        let hint = printable_lines(&fault.hint);
-        text.push_str(&format!("\n{HINT}hint:{HINT:#} {hint}"));
+        text.push('\n');
+        text.push_str(&hint_text(&fault.hint));
     }
     text
 }
@@ -240,7 +270,35 @@ fn for_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
     Cow::Owned(if has_glyphs() { text } else { ascii(&text) })
 }
 
-/// Breaks lines that are longer than the terminal between words. What follows is indented.
+/// Breaks a text between words; what follows stands below its beginning.
+pub fn hanging(before: &str, text: &str, columns: usize) -> String {
+    let width = |text: &str| {
+        let plain = anstream::adapter::strip_str(text).to_string();
+        plain.chars().count()
+    };
+    let indent = width(before);
+    let room = columns.saturating_sub(indent).max(20);
+    let (mut lines, mut used): (Vec<String>, usize) = (Vec::new(), 0);
+    for word in text.split(' ') {
+        let taken = width(word);
+        match lines.last_mut() {
+            Some(line) if used == 0 || used + 1 + taken <= room => {
+                line.push(' ');
+                line.push_str(word);
+                used += 1 + taken;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                used = taken;
+            }
+        }
+    }
+    let blanks = " ".repeat(indent);
+    format!("{before}{}", lines.join(&format!("\n{blanks}")))
+}
+
+/// Breaks lines that are longer than the terminal between words. What follows is indented. A command
+/// behind its purpose moves to a line of its own and is never broken.
 fn wrapped(text: &str, columns: usize) -> String {
     let width = |text: &str| {
         anstream::adapter::strip_str(text)
@@ -252,6 +310,11 @@ fn wrapped(text: &str, columns: usize) -> String {
     for line in text.lines() {
         if width(line) <= columns {
             lines.push(line.to_owned());
+            continue;
+        }
+        if let Some((before, command)) = line.rsplit_once(GAP) {
+            lines.push(before.trim_end().to_owned());
+            lines.push(format!("  {command}"));
             continue;
         }
         let (mut part, mut used) = (String::new(), 0);
@@ -270,6 +333,15 @@ fn wrapped(text: &str, columns: usize) -> String {
         lines.push(part);
     }
     lines.join("\n")
+}
+
+/// A text that is drawn on a terminal by other means than [`Output`].
+pub fn for_glyphs(text: &str) -> String {
+    if has_glyphs() {
+        text.to_owned()
+    } else {
+        ascii(text)
+    }
 }
 
 /// Whether the terminal draws more than ASCII: its locale is UTF-8, and it is neither `dumb` nor the
@@ -376,6 +448,20 @@ mod tests {
         );
         assert_eq!(wrapped("a-word-that-is-longer", 5), "a-word-that-is-longer");
         assert_eq!(wrapped("  x  y", 80), "  x  y");
+        assert_eq!(
+            wrapped("hint: a b   holm up x y", 14),
+            "hint: a b\n  holm up x y"
+        );
+    }
+
+    #[test]
+    fn long_lines_continue_below_their_beginning() {
+        assert_eq!(hanging("12:00 api  ", "short", 40), "12:00 api  short");
+        assert_eq!(hanging("12:00 api  ", "   at x", 40), "12:00 api     at x");
+        assert_eq!(
+            hanging("12:00 api  ", "TypeError: Cannot read properties", 36),
+            "12:00 api  TypeError: Cannot read\n           properties"
+        );
     }
 
     #[test]
@@ -403,6 +489,16 @@ mod tests {
         );
         let text = anstream::adapter::strip_str(&fault_text(&fault)).to_string();
         assert_eq!(text, "error: holm.toml:1:1: no\n  |\n1 | x\nhint: edit it");
+        let several = Fault::new(
+            Code::UnsavedWork,
+            "x has work",
+            "keep it: `holm fetch x`\nto the trash: `holm rm x --force`",
+        );
+        let text = anstream::adapter::strip_str(&fault_text(&several)).to_string();
+        assert_eq!(
+            text,
+            "error: x has work\nhint: keep it        holm fetch x\n      to the trash   holm rm x --force"
+        );
         let bare = Fault::new(Code::Internal, "broken", "");
         let text = anstream::adapter::strip_str(&fault_text(&bare)).to_string();
         assert_eq!(text, "error: broken");

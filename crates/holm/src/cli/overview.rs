@@ -1,7 +1,7 @@
 //! `holm` without a command: what is here, and what to type next.
 
 use super::figures::{count, place};
-use super::groups::{self, Group, Row};
+use super::groups::{self, Activity, Group, Row};
 use super::output::{STRONG, printable};
 use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, here, terminal};
@@ -21,14 +21,15 @@ pub fn run(context: &Context) -> Outcome {
     if guest::is_inside() {
         return here::run(context, here::HereArgs::default());
     }
-    let (workspaces, sessions, checkout) = connect::block_on(async {
+    let columns = usize::from(terminal::size().cols);
+    let (workspaces, activity, checkout) = connect::block_on(async {
         let client = connect::started().await?;
-        let (listed, sessions, checkout) =
-            tokio::join!(client.workspaces(), client.all_sessions(), Checkout::find());
+        let (found, checkout) = tokio::join!(Activity::find(&client, columns), Checkout::find());
         let here = checkout.ok().map(|checkout| Here::of(&checkout));
-        Ok((listed?.workspaces, sessions?.sessions, here))
+        let (listed, activity) = found?;
+        Ok((listed.workspaces, activity, here))
     })?;
-    let rows = groups::rows(&workspaces, &sessions);
+    let rows = groups::rows(&workspaces, &activity);
     match checkout {
         None => outside(context, &rows),
         Some(here) => {
@@ -41,7 +42,7 @@ pub fn run(context: &Context) -> Outcome {
                 let elsewhere = rows
                     .iter()
                     .filter(|row| row.group == Group::NeedsYou && row.project != name);
-                let own_rows = groups::rows(&own, &sessions);
+                let own_rows = groups::rows(&own, &activity);
                 let head = here.headline(&own);
                 in_project(context, &head, &own_rows, elsewhere.count());
             }

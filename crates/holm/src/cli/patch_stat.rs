@@ -100,9 +100,9 @@ pub fn render(files: &[FileStat]) -> String {
             numbers(file.added, file.removed)
         };
         let (letter, path) = (file.letter, printable(&file.path));
-        text.push_str(&format!(
-            "{style}{letter}{style:#} {path:width$}  {numbers:>12}\n"
-        ));
+        let row = format!("{style}{letter}{style:#} {path:width$}  {numbers:>12}");
+        text.push_str(row.trim_end());
+        text.push('\n');
     }
     let sum = |of: fn(&FileStat) -> u64| files.iter().map(of).sum();
     let (added, removed) = (sum(|file| file.added), sum(|file| file.removed));
@@ -111,7 +111,8 @@ pub fn render(files: &[FileStat]) -> String {
     text
 }
 
-fn numbers(added: u64, removed: u64) -> String {
+/// `+184 −88`, without what is 0.
+pub fn numbers(added: u64, removed: u64) -> String {
     match (added, removed) {
         (0, 0) => String::new(),
         (added, 0) => format!("+{added}"),

@@ -5,7 +5,7 @@ use super::find::{self, FoundRepository};
 use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
-use super::user_checkout::Checkout;
+use super::user_checkout::{self, Checkout};
 use super::{Context, Outcome, connect, settings};
 use clap::{Args, Subcommand, ValueHint};
 use holm_api::project::{ChangeProject, Project};
@@ -109,7 +109,7 @@ fn ls(context: &Context) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        let mut table = Table::new(["NAME", "ID", "WORKSPACES", "PATH"]);
+        let mut table = Table::new(["name", "id", "workspaces", "path"]);
         for project in &list.projects {
             let workspaces = project.workspaces.to_string();
             let (name, id) = (project.name.clone(), project.id.clone());
@@ -141,11 +141,12 @@ fn add(context: &Context, arguments: AddArgs) -> Outcome {
         };
         settings::settle_partial(context, &client, &checkout).await?;
         let commit = checkout.repository.head.clone();
-        let config = checkout.files_at(commit.as_deref()).await?.config()?;
+        let files = checkout.files_at(commit.as_deref()).await?;
+        let config = user_checkout::config(files.holm_toml.as_deref())?;
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
             commit,
-            config: &config,
+            config: Some(&config),
         };
         let project = send::send(&client, &checkout, wanted, &Cancel::default()).await?;
         if change == ChangeProject::default() {
@@ -248,7 +249,7 @@ fn find(context: &Context) -> Outcome {
     }
     let list = FoundList { repositories };
     context.output.result(&list, || {
-        let mut table = Table::new(["PROJECT", "PATH"]);
+        let mut table = Table::new(["project", "path"]);
         for found in &list.repositories {
             let project = found.project.clone().unwrap_or_else(|| "-".to_owned());
             table.row([project, found.path.clone()]);

@@ -1,7 +1,10 @@
 //! Waits until a workspace's services are ready, with live progress. If one is not, explains which,
 //! why, its last output, and what to type. Used by `up`, `start`, `restart` and `service`.
 
-use super::output::{BAD, FAINT, GOOD, WARNING, printable};
+use super::figures::duration;
+use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_glyphs, printable};
+use super::progress::{LINE_EVERY, PATIENCE};
+use super::up::Left;
 use super::{Context, Outcome, connect, exit_code};
 use futures_util::future::join_all;
 use holm_api::Workspace;
@@ -13,11 +16,10 @@ use holm_core::service::graph::Verdict;
 use holm_core::service::status::ServiceStatus;
 use holm_core::{Code, Fault, WorkspaceId};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::collections::HashMap;
 use std::future::Future;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many log lines are shown with a failure.
 const LAST_LINES: usize = 10;
@@ -31,20 +33,33 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Display<'a> {
     context: &'a Context,
     shown: Shown,
-    /// The last printed state of each service.
-    said: HashMap<String, String>,
+    begun: Instant,
 }
 
 enum Shown {
     Nothing,
     Bar(Option<ProgressBar>),
-    Lines,
+    /// When a line was printed last, and the services that it named.
+    Lines(Option<(Instant, String)>),
 }
 
 /// A running workspace, and what is wrong with its services.
 pub struct Readied {
     pub workspace: Workspace,
-    pub trouble: Option<Fault>,
+    pub trouble: Option<Trouble>,
+    /// What `up` did not copy or start.
+    pub left: Left,
+    /// How long `setup` ran, if it did.
+    pub setup: Option<Duration>,
+}
+
+/// Why services are not ready.
+pub struct Trouble {
+    /// For machines: everything in one message.
+    fault: Fault,
+    /// For people: a line, and rows with the reason and the last output of each service.
+    headline: String,
+    rows: Vec<String>,
 }
 
 /// Waits until all services are ready or some will not be. `interrupted` ends only the waiting.
@@ -63,8 +78,9 @@ pub async fn wait(
         list = settled => list?,
         () = interrupted => {
             drop(display);
-            let trouble = Some(gave_up(&workspace.label));
-            return Ok(Readied { workspace, trouble });
+            let mut readied = Readied::from(workspace);
+            readied.trouble = Some(Trouble::from(gave_up(&readied.workspace.label)));
+            return Ok(readied);
         }
     };
     drop(display);
@@ -77,11 +93,14 @@ pub async fn wait(
     let now = client.workspace(&id).await?;
     let workspace = Workspace {
         created: workspace.created,
+        started: workspace.started,
         ms: workspace.ms,
         notes: workspace.notes,
         ..now
     };
-    Ok(Readied { workspace, trouble })
+    let mut readied = Readied::from(workspace);
+    readied.trouble = trouble;
+    Ok(readied)
 }
 
 /// Follows the services until none is starting any more, with another daemon if this one dies:
@@ -145,20 +164,34 @@ async fn explain(
     id: &WorkspaceId,
     label: &str,
     services: &[ServiceStatus],
-) -> Fault {
-    let mut message = String::new();
-    let mut culprit = None;
-    for service in services.iter().filter(|service| is_culprit(service)) {
+) -> Trouble {
+    let (mut message, mut rows) = (String::new(), Vec::new());
+    let culprits: Vec<&ServiceStatus> = services.iter().filter(|one| is_culprit(one)).collect();
+    for service in &culprits {
         let name = &service.name;
         let why = service.reason.as_deref().unwrap_or(&service.state);
         if !message.is_empty() {
             message.push('\n');
         }
         message.push_str(&format!("service `{name}` is not ready: {why}"));
-        for line in last_lines(client, id, name).await {
+        let name = printable(name);
+        rows.push(format!(
+            "  {BAD}✗{BAD:#} {STRONG}{name}{STRONG:#}  {}",
+            printable(why)
+        ));
+        let width = name.chars().count() + 6;
+        let lines = last_lines(client, id, &service.name).await;
+        for line in &lines {
             message.push_str(&format!("\n  {name} | {line}"));
         }
-        culprit = culprit.or(Some(name.as_str()));
+        // What each attempt repeated is printed once.
+        for line in last_of_each(&lines) {
+            rows.push(format!(
+                "{:width$}{FAINT}│{FAINT:#} {}",
+                "",
+                printable(line)
+            ));
+        }
     }
     let waiting: Vec<&str> = services
         .iter()
@@ -166,20 +199,29 @@ async fn explain(
         .map(|service| service.name.as_str())
         .collect();
     if !waiting.is_empty() {
-        message.push_str(&format!("\nnot started for that: {}", waiting.join(", ")));
+        let waiting = waiting.join(", ");
+        message.push_str(&format!("\nnot started for that: {waiting}"));
+        rows.push(format!(
+            "  {FAINT}□{FAINT:#} not started for that: {}",
+            printable(&waiting)
+        ));
     }
-    let name = culprit.unwrap_or("SERVICE");
-    Fault::new(
-        Code::ServiceNotReady,
-        message,
-        format!(
-            "`holm logs {label} {name}` has all it said; `holm service {label} restart {name}` tries again"
-        ),
-    )
+    let names: Vec<&str> = culprits.iter().map(|one| one.name.as_str()).collect();
+    let headline = match names.as_slice() {
+        [one] => format!("service {one} of {label} failed"),
+        several => format!("services {} of {label} failed", several.join(", ")),
+    };
+    let name = names.first().copied().unwrap_or("SERVICE");
+    let hint = format!(
+        "all it printed: `holm logs {label} {name}`\n\
+         try again: `holm service {label} restart {name}`"
+    );
+    let fault = Fault::new(Code::ServiceNotReady, message, hint);
+    Trouble::new(fault, headline, rows)
 }
 
 /// Not ready by itself, rather than waiting for another one.
-fn is_culprit(service: &ServiceStatus) -> bool {
+pub fn is_culprit(service: &ServiceStatus) -> bool {
     let has_done_its_work = service.reason.as_deref() == Some("exited with 0");
     match service.state.as_str() {
         "failed" | "backoff" => true,
@@ -202,6 +244,13 @@ async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<Str
         }
     }
     lines
+}
+
+/// The lines without those that come again later.
+fn last_of_each(lines: &[String]) -> Vec<&String> {
+    let comes_again = |at: usize| lines[at + 1..].contains(&lines[at]);
+    let kept = (0..lines.len()).filter(|at| !comes_again(*at));
+    kept.map(|at| &lines[at]).collect()
 }
 
 /// For `start`, `restart`, `fork` and `reset`: waits for the started workspaces, and reports each.
@@ -228,12 +277,12 @@ pub async fn all(
 }
 
 /// The exit code for a running workspace, after its problem was printed.
-pub fn outcome(context: &Context, trouble: Option<&Fault>) -> Outcome {
+pub fn outcome(context: &Context, trouble: Option<&Trouble>) -> Outcome {
     Ok(match trouble {
         None => ExitCode::SUCCESS,
-        Some(fault) => {
-            context.output.fault(fault);
-            exit_code(fault)
+        Some(trouble) => {
+            trouble.print(context);
+            exit_code(&trouble.fault)
         }
     })
 }
@@ -247,10 +296,11 @@ pub fn id_of(workspace: &Workspace) -> Result<WorkspaceId, Fault> {
 pub fn line(service: &ServiceStatus) -> String {
     let name = printable(&service.name);
     let mark = match service.state.as_str() {
-        "ready" => format!("{GOOD}✓{GOOD:#}"),
+        "ready" => format!("{GOOD}●{GOOD:#}"),
         "failed" => format!("{BAD}✗{BAD:#}"),
-        "backoff" | "exited" => format!("{WARNING}!{WARNING:#}"),
-        _ => format!("{FAINT}·{FAINT:#}"),
+        "backoff" | "exited" => format!("{WARNING}▲{WARNING:#}"),
+        "stopped" => format!("{FAINT}□{FAINT:#}"),
+        _ => format!("{HINT}◌{HINT:#}"),
     };
     let reason = service.reason.as_deref().map(printable);
     let reason = reason.map_or_else(String::new, |reason| format!("  {reason}"));
@@ -264,27 +314,71 @@ impl From<Workspace> for Readied {
         Self {
             workspace,
             trouble: None,
+            left: Left::default(),
+            setup: None,
         }
+    }
+}
+
+// === impl Trouble ===
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Self {
+        Self {
+            headline: fault.message(),
+            rows: Vec::new(),
+            fault,
+        }
+    }
+}
+
+impl Trouble {
+    pub fn new(fault: Fault, headline: String, rows: Vec<String>) -> Self {
+        Self {
+            fault,
+            headline,
+            rows,
+        }
+    }
+
+    pub fn print(&self, context: &Context) {
+        let output = &context.output;
+        if output.is_json() || output.is_quiet() {
+            return output.fault(&self.fault);
+        }
+        if !self.rows.is_empty() {
+            output.remark(&self.rows.join("\n"));
+        }
+        let (code, hint) = (self.fault.code, self.fault.hint.clone());
+        output.fault(&Fault::new(code, self.headline.clone(), hint));
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        exit_code(&self.fault)
+    }
+
+    pub fn code(&self) -> Code {
+        self.fault.code
     }
 }
 
 // === impl Display ===
 
 impl<'a> Display<'a> {
-    /// On a terminal the display changes in place; elsewhere every change is a line, until all are
-    /// ready.
+    /// On a terminal the display changes in place; elsewhere a line says what is waited for, and one
+    /// that all are ready.
     pub fn live(context: &'a Context) -> Self {
         let shown = if context.output.is_json() {
             Shown::Nothing
         } else if std::io::stderr().is_terminal() {
             Shown::Bar(None)
         } else {
-            Shown::Lines
+            Shown::Lines(None)
         };
         Self {
             context,
             shown,
-            said: HashMap::new(),
+            begun: Instant::now(),
         }
     }
 
@@ -292,7 +386,7 @@ impl<'a> Display<'a> {
         Self {
             context,
             shown: Shown::Nothing,
-            said: HashMap::new(),
+            begun: Instant::now(),
         }
     }
 
@@ -302,16 +396,33 @@ impl<'a> Display<'a> {
             Shown::Bar(bar) => {
                 let lines: Vec<String> = services.iter().map(line).collect();
                 bar.get_or_insert_with(new_bar)
-                    .set_message(lines.join("\n"));
+                    .set_message(for_glyphs(&lines.join("\n")));
             }
-            Shown::Lines => {
-                // The command itself reports ready services at the end.
-                for service in services.iter().filter(|one| one.state != "ready") {
-                    let line = line(service);
-                    if self.said.get(&service.name) != Some(&line) {
-                        self.context.output.remark(&line);
-                        self.said.insert(service.name.clone(), line);
+            Shown::Lines(said) => {
+                let pending = services.iter().filter(|one| one.state != "ready");
+                let pending: Vec<String> = pending.map(|one| printable(&one.name)).collect();
+                let elapsed = self.begun.elapsed();
+                if elapsed < PATIENCE {
+                    return;
+                }
+                let pending = pending.join(", ");
+                let output = &self.context.output;
+                match said {
+                    _ if pending.is_empty() => {
+                        let names = services.iter().map(|one| printable(&one.name));
+                        let names = names.collect::<Vec<_>>().join(", ");
+                        let time = duration(elapsed.as_millis() as u64);
+                        output.remark(&format!("services: {names} ready, {time}"));
                     }
+                    None => {
+                        output.remark(&format!("services: {pending}"));
+                        *said = Some((Instant::now(), pending));
+                    }
+                    Some((at, before)) if at.elapsed() >= LINE_EVERY && *before != pending => {
+                        output.remark(&format!("services: waiting for {pending}"));
+                        *said = Some((Instant::now(), pending));
+                    }
+                    Some(_) => {}
                 }
             }
         }
@@ -353,6 +464,12 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_again_is_said_once() {
+        let lines = ["start", "Error: x", "start", "Error: x"].map(str::to_owned);
+        assert_eq!(last_of_each(&lines), ["start", "Error: x"]);
+    }
+
+    #[test]
     fn who_is_to_blame() {
         assert!(is_culprit(&service("failed", Some("crash loop"))));
         assert!(is_culprit(&service("exited", Some("exited with 1"))));
@@ -365,14 +482,14 @@ mod tests {
     fn lines_say_it_without_colour_too() {
         let plain =
             |service: &ServiceStatus| anstream::adapter::strip_str(&line(service)).to_string();
-        assert_eq!(plain(&service("ready", None)), "  ✓ web  ready");
+        assert_eq!(plain(&service("ready", None)), "  ● web  ready");
         assert_eq!(
             plain(&service("failed", Some("bad\u{1b}[2J"))),
             "  ✗ web  failed  bad\\u{1b}[2J"
         );
         assert_eq!(
             plain(&service("starting", Some("waits for db"))),
-            "  · web  starting  waits for db"
+            "  ◌ web  starting  waits for db"
         );
     }
 }

@@ -13,6 +13,7 @@ fn markdown() -> String {
     let mut text = String::from(
         "<!-- Generated from crates/holm/src/cli; see reference.rs there. Do not edit. -->\n\n\
          # Command line reference\n\n\
+         Which commands are there, and what does each option do?\n\n\
          `WS` is a label, `project/label`, an id, or a unique beginning of an id. In a project's \
          directory its labels come first; an ambiguous `WS` is refused with the candidates.\n\n\
          Every command takes `--json`: one JSON document on stdout (streams: JSON Lines), and \

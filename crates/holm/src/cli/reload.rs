@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable};
-use super::ready::{self, Display};
+use super::ready::{self, Display, Trouble};
 use super::user_checkout::{Checkout, HOLM_TOML};
 use super::work::Subject;
 use super::{Context, Outcome, connect, resolve};
@@ -61,7 +61,7 @@ struct Taken {
     place: String,
     /// The file inside the workspace is another one.
     differs_inside: bool,
-    trouble: Option<Fault>,
+    trouble: Option<Trouble>,
 }
 
 pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {

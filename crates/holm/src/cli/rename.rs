@@ -37,11 +37,39 @@ pub fn run(context: &Context, arguments: RenameArgs) -> Outcome {
 /// Parses a typed label.
 pub fn parse_label(typed: &str) -> Result<Label, Fault> {
     Label::parse(typed).map_err(|error| {
-        Fault::new(
-            Code::InvalidLabel,
-            format!("`{}` is not a label", typed.escape_debug()),
-            "a label is 1 to 40 of a-z, 0-9 and -, for example `fix-login`",
-        )
-        .because(error)
+        let hint = match similar(typed) {
+            Some(label) => format!("use   {label}"),
+            None => "a label is 1 to 40 of a-z, 0-9 and -, for example `fix-login`".to_owned(),
+        };
+        let message = format!("{} cannot be a label", typed.escape_debug());
+        Fault::new(Code::InvalidLabel, message, hint).because(error)
     })
+}
+
+/// A label in place of one that is not allowed: `bad-label` of `Bad_Label`.
+fn similar(typed: &str) -> Option<Label> {
+    let letter = |letter: char| match letter.to_ascii_lowercase() {
+        plain @ ('a'..='z' | '0'..='9') => plain,
+        _ => '-',
+    };
+    let plain: String = typed.chars().map(letter).collect();
+    let words = plain.split('-').filter(|word| !word.is_empty());
+    Label::parse(&words.collect::<Vec<_>>().join("-")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_that_is_not_allowed_has_a_similar_one() {
+        let check = |typed: &str, hint: &str| {
+            let fault = parse_label(typed).unwrap_err();
+            assert!(fault.hint.starts_with(hint), "{}", fault.hint);
+        };
+        check("Bad_Label", "use   bad-label");
+        check("-fix--it-", "use   fix-it");
+        check("größe", "use   gr-e");
+        check("___", "a label is 1 to 40");
+    }
 }

@@ -8,8 +8,8 @@ use holm_api::workspace::Reset;
 
 /// Go back to how a workspace began, or to a snapshot
 ///
-/// Code and volumes are recreated; home stays. With unsaved work it is refused; --force takes a
-/// snapshot of it first. With --volume only that volume is recreated: services that use it are
+/// Restores code and volumes to their initial state; keeps home. With unsaved work it is refused;
+/// --force takes a snapshot of it first. With --volume only that volume is recreated: services that use it are
 /// restarted, everything else runs on. Returns when services are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \

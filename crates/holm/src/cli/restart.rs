@@ -7,8 +7,7 @@ use clap::Args;
 
 /// Stop workspaces and start them again
 ///
-/// Every process inside is ended and started again; code and data stay. Returns when all services
-/// are ready.
+/// Stops and starts every process; keeps code and data. Returns when all services are ready.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm restart fix-login\n  holm restart api-1 api-2")]
 pub struct RestartArgs {

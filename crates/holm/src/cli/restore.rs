@@ -3,6 +3,7 @@
 use super::completions::trashed_labels;
 use super::{Context, Outcome, several};
 use clap::Args;
+use holm_api::Workspace;
 
 /// Bring workspaces back from the trash
 ///
@@ -23,6 +24,9 @@ pub fn run(context: &Context, arguments: RestoreArgs) -> Outcome {
         context,
         several::Among::Trashed(&arguments.workspaces),
         |client, id| async move { client.restore(&id).await },
-        |workspace| format!("is back, {}", workspace.state),
+        several::Words {
+            done: |workspace: &Workspace| format!("is back, {}", workspace.state),
+            next: Some(("start it", "holm start")),
+        },
     )
 }

@@ -1,8 +1,10 @@
 //! `holm rm`: moves to the trash. Never deletes work; unsaved work is refused unless forced.
 
 use super::completions::labels;
+use super::figures::day;
 use super::{Context, Outcome, several};
 use clap::Args;
+use holm_api::Workspace;
 use holm_api::client::Removal;
 
 /// Remove workspaces: stop them and move them to the trash
@@ -31,11 +33,12 @@ pub fn run(context: &Context, arguments: RmArgs) -> Outcome {
         context,
         several::Among::Live(&arguments.workspaces),
         |client, id| async move { client.remove(&id, removal).await },
-        |workspace| {
-            format!(
-                "moved to the trash; `holm restore {}` brings it back",
-                workspace.label
-            )
+        several::Words {
+            done: |workspace: &Workspace| match workspace.expires_at.as_deref().and_then(day) {
+                Some(day) => format!("is in the trash until {day}"),
+                None => "is in the trash".to_owned(),
+            },
+            next: Some(("undo", "holm restore")),
         },
     )
 }

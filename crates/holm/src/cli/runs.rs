@@ -106,13 +106,13 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
     }
     context.output.result(&list, || {
         let mut table = Table::new([
-            "RUN",
-            "WORKSPACE",
-            "STATE",
-            "BEGUN",
-            "TOOK",
-            "CHANGED",
-            "WHAT",
+            "run",
+            "workspace",
+            "state",
+            "begun",
+            "took",
+            "changed",
+            "what",
         ]);
         for run in &list.runs {
             table.row([

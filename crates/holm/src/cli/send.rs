@@ -6,7 +6,7 @@
 
 use super::user_checkout::{Checkout, path_text};
 use holm_api::client::Client;
-use holm_api::project::{Project, Refs, Sync, SyncAnswer};
+use holm_api::project::{CommitFiles, Project, Refs, Sync, SyncAnswer};
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault, ProjectId};
 use holm_git::{Cancel, GitError, refs_digest};
@@ -26,7 +26,8 @@ pub struct Wanted<'a> {
     pub refs: SharedRefs,
     /// The commit to start from, if there is one.
     pub commit: Option<String>,
-    pub config: &'a ProjectConfig,
+    /// Names a project that the daemon does not know yet; `None`: the daemon knows it.
+    pub config: Option<&'a ProjectConfig>,
 }
 
 /// Registers the project, and stores its id in the repository; sends no objects.
@@ -35,10 +36,11 @@ pub async fn register(
     checkout: &Checkout,
     wanted: &Wanted<'_>,
 ) -> Result<SyncAnswer, Fault> {
-    let name = wanted.config.project.name.as_ref();
-    let name = name.map_or_else(|| directory_name(checkout), ToString::to_string);
     let mut sync = question(checkout, &wanted.refs, wanted.commit.clone())?;
-    sync.name = Some(name);
+    sync.name = wanted.config.map(|config| {
+        let name = config.project.name.as_ref();
+        name.map_or_else(|| directory_name(checkout), ToString::to_string)
+    });
     let asked = match wanted.refs.answer.clone() {
         Some(answer) => Ok(answer),
         None => client.sync_project(&sync).await,
@@ -46,9 +48,10 @@ pub async fn register(
     let answer = match asked {
         Err(fault) if fault.code == Code::ProjectElsewhere => {
             if is_still_there(client, checkout).await? {
-                sync.project_id = None
+                sync.project_id = None;
+                sync.name.get_or_insert_with(|| directory_name(checkout));
             } else {
-                sync.moved = true
+                sync.moved = true;
             }
             client.sync_project(&sync).await?
         }
@@ -110,8 +113,8 @@ impl SharedRefs {
         })
     }
 
-    /// As [`SharedRefs::of`], for a start from the current commit. Asks the daemon about a project that it knows, before
-    /// the files of the commit are read. Without an answer, [`register`] asks later.
+    /// As [`SharedRefs::of`], for a start from the current commit. Asks the daemon about a project that it knows; its answer
+    /// often has the files of the commit. Without an answer, [`register`] asks later.
     pub async fn with_answer(client: &Client, checkout: &Checkout) -> Result<Self, Fault> {
         let mut refs = Self::of(checkout).await?;
         if checkout.repository.project_id.is_some() {
@@ -119,6 +122,11 @@ impl SharedRefs {
             refs.answer = client.sync_project(&sync).await.ok();
         }
         Ok(refs)
+    }
+
+    /// The files of the current commit, if the daemon had them at hand.
+    pub fn files(&self) -> Option<CommitFiles> {
+        self.answer.as_ref()?.files.clone()
     }
 }
 

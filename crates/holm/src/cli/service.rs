@@ -115,7 +115,7 @@ fn every(list: &ServiceList) -> String {
 }
 
 fn render(services: &[ServiceStatus]) -> String {
-    let mut table = Table::new(["SERVICE", "STATE", "PID", "RESTARTS", "PORT", "REASON"]);
+    let mut table = Table::new(["service", "state", "pid", "restarts", "port", "reason"]);
     let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
     for service in services {
         table.row([

@@ -8,7 +8,7 @@
 use super::Context;
 use super::send::{self, SharedRefs, Wanted};
 use super::trust::{approved_by_person, may_ask, not_trusted};
-use super::user_checkout::Checkout;
+use super::user_checkout::{self, Checkout};
 use crate::wiring::asks_about_git_settings;
 use holm_api::client::Client;
 use holm_api::project::{TrustCheck, TrustReport};
@@ -27,7 +27,7 @@ pub async fn settle(context: &Context, client: &Client, checkout: &Checkout) -> 
         return Ok(());
     }
     let place = send::quoted(&checkout.repository.toplevel.to_string_lossy());
-    let hint = format!("see it and approve it: `cd {place} && holm trust`");
+    let hint = format!("look and approve: `cd {place} && holm trust`");
     if may_ask(context) {
         approved_by_person(context, client, (&check, &report), &hint).await
     } else {
@@ -60,7 +60,7 @@ pub async fn check(
     let wanted = Wanted {
         refs: SharedRefs::of(checkout).await?,
         commit: None,
-        config: &name(checkout).await,
+        config: Some(&name(checkout).await),
     };
     let answer = send::register(client, checkout, &wanted).await?;
     let check = TrustCheck {
@@ -80,6 +80,6 @@ async fn name(checkout: &Checkout) -> ProjectConfig {
     let head = head.filter(|_| !checkout.repository.partial);
     let files = checkout.files_at(head).await.ok();
     files
-        .and_then(|files| files.config().ok())
+        .and_then(|files| user_checkout::config(files.holm_toml.as_deref()).ok())
         .unwrap_or_default()
 }

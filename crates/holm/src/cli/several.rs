@@ -3,8 +3,9 @@
 //! All names are resolved before anything is done. The output is the workspace, or a list when
 //! several were named; failures are printed one by one, and the first decides the exit code.
 
-use super::output::{FAINT, GOOD, printable};
-use super::ready::{self, Readied};
+use super::figures::duration;
+use super::output::{FAINT, GOOD, STRONG, printable};
+use super::ready::{self, Readied, Trouble};
 use super::{Context, Outcome, connect, exit_code, resolve};
 use clap::Args;
 use futures_util::future::join_all;
@@ -46,16 +47,25 @@ impl WaitArgs {
     }
 }
 
-/// Applies `operation` to every workspace in `typed` and prints `done` for each.
-pub fn each<Operation, Answer>(
+/// What is printed after an operation.
+pub struct Words<Done> {
+    /// What is true of a workspace now: `is stopped`.
+    pub done: Done,
+    /// What to type next, for what purpose, without the names that were typed.
+    pub next: Option<(&'static str, &'static str)>,
+}
+
+/// Applies `operation` to every workspace in `typed` and prints `words` for each.
+pub fn each<Operation, Answer, Done>(
     context: &Context,
     among: Among<'_>,
     operation: Operation,
-    done: impl Fn(&Workspace) -> String,
+    words: Words<Done>,
 ) -> Outcome
 where
     Operation: Fn(Client, WorkspaceId) -> Answer,
     Answer: Future<Output = Result<Workspace, Fault>>,
+    Done: Fn(&Workspace) -> String,
 {
     let (Among::Live(typed) | Among::Trashed(typed)) = among;
     let results = connect::block_on(async {
@@ -68,7 +78,13 @@ where
         Ok(join_all(operations).await)
     })?;
     let (workspaces, faults) = split(results);
-    report_each(context, typed, &workspaces, done);
+    report_each(context, typed, &workspaces, |workspace| {
+        format!(" {}", (words.done)(workspace))
+    });
+    if let (Some((purpose, command)), true) = (words.next, faults.is_empty()) {
+        let command = format!("{command} {}", typed.join(" "));
+        context.output.next(&[(purpose, &command)]);
+    }
     report_faults(context, &faults)
 }
 
@@ -96,22 +112,32 @@ where
             }
         }
     })?;
-    let (mut workspaces, mut faults) = (Vec::new(), Vec::new());
+    let (mut workspaces, mut troubles) = (Vec::new(), Vec::new());
     for result in results {
         match result {
-            Ok(Readied { workspace, trouble }) => {
-                workspaces.push(workspace);
-                faults.extend(trouble);
+            Ok(readied) => {
+                workspaces.push(readied.workspace);
+                troubles.extend(readied.trouble);
             }
-            Err(fault) => faults.push(fault),
+            Err(fault) => troubles.push(Trouble::from(fault)),
         }
     }
     report_each(context, typed, &workspaces, |workspace| {
-        let services = workspace.services.iter();
+        let services = workspace
+            .services
+            .iter()
+            .filter(|one| one.state == "starting");
         let lines = services.map(|service| format!("\n{}", ready::line(service)));
-        workspace.state.clone() + &lines.collect::<String>()
+        let (id, lines) = (&workspace.id, lines.collect::<String>());
+        let taken = duration(context.started.elapsed().as_millis() as u64);
+        match workspace.state.as_str() {
+            "running" => format!("  {FAINT}{id}{FAINT:#}  started in {taken}{lines}"),
+            state => format!("  {FAINT}{id}{FAINT:#}  {state}{lines}"),
+        }
     });
-    report_faults(context, &faults)
+    troubles.iter().for_each(|trouble| trouble.print(context));
+    let first = troubles.first();
+    Ok(first.map_or(ExitCode::SUCCESS, Trouble::exit_code))
 }
 
 /// Prints what was done.
@@ -126,9 +152,8 @@ fn report_each(
             ([], _) => {}
             ([workspace], [_]) => context.output.document(workspace),
             _ => context.output.document(&WorkspaceList {
-                next: None,
                 workspaces: workspaces.to_vec(),
-                notes: Vec::new(),
+                ..WorkspaceList::default()
             }),
         }
     }
@@ -141,10 +166,9 @@ fn report_each(
     for workspace in workspaces {
         let label = printable(&workspace.label);
         let done = done(workspace);
-        context.output.remark(&format!(
-            "{GOOD}✓{GOOD:#} {label}  {}  {done}",
-            workspace.id
-        ));
+        context
+            .output
+            .remark(&format!("{GOOD}✓{GOOD:#} {STRONG}{label}{STRONG:#}{done}"));
         for note in &workspace.notes {
             let note = printable(note);
             context

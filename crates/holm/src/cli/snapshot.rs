@@ -3,12 +3,12 @@
 use super::completions::labels;
 use super::{Context, Outcome, several};
 use clap::Args;
-use holm_api::workspace::TakeSnapshot;
+use holm_api::workspace::{TakeSnapshot, Workspace};
 
-/// Keep code and volumes of a workspace as they are now
+/// Freeze code and volumes of a workspace under a name
 ///
-/// All processes inside are stopped during the copy, so it is consistent: a database starts from it
-/// as after a power failure. `holm fork --at NAME` makes a workspace of it, `holm reset --at NAME`
+/// holm pauses the workspace while it copies, so the snapshot is consistent: a database recovers
+/// from it as after a power failure. `holm fork --at NAME` makes a workspace of it, `holm reset --at NAME`
 /// goes back to it. It is removed with its workspace.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm snapshot fix-login before-upgrade")]
@@ -30,6 +30,9 @@ pub fn run(context: &Context, arguments: SnapshotArgs) -> Outcome {
         context,
         several::Among::Live(&[arguments.workspace]),
         |client, id| async move { client.take_snapshot(&id, take).await },
-        |_| format!("snapshot {}", take.name),
+        several::Words {
+            done: |_: &Workspace| format!("has the snapshot {}", take.name),
+            next: None,
+        },
     )
 }

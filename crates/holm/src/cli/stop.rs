@@ -3,6 +3,7 @@
 use super::completions::labels;
 use super::{Context, Outcome, several};
 use clap::Args;
+use holm_api::Workspace;
 
 /// End all processes of workspaces; code and data stay
 ///
@@ -20,6 +21,9 @@ pub fn run(context: &Context, arguments: StopArgs) -> Outcome {
         context,
         several::Among::Live(&arguments.workspaces),
         |client, id| async move { client.stop(&id).await },
-        |workspace| workspace.state.clone(),
+        several::Words {
+            done: |workspace: &Workspace| format!("is {}", workspace.state),
+            next: None,
+        },
     )
 }

@@ -1,8 +1,8 @@
 //! Aligned tables for people. Used by `ls`, `project ls`, `project find` and `doctor`.
 
-use super::output::{STRONG, printable};
+use super::output::{FAINT, printable};
 
-/// Rows of cells under a heading. Cells are made printable; the last column is never padded.
+/// Rows of cells under a heading in lower case. Cells are made printable; the last column is never padded.
 pub struct Table {
     heading: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -31,7 +31,7 @@ impl Table {
             })
             .collect();
         let heading: Vec<String> = self.heading.iter().map(|&cell| cell.to_owned()).collect();
-        let mut text = format!("{STRONG}{}{STRONG:#}\n", line(&heading, &widths));
+        let mut text = format!("{FAINT}{}{FAINT:#}\n", line(&heading, &widths));
         for row in &self.rows {
             text.push_str(&line(row, &widths));
             text.push('\n');
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(["LABEL", "STATE", "REF"]);
+        let mut table = Table::new(["label", "state", "ref"]);
         table.row(["fix-login".into(), "running".into(), "größe".into()]);
         table.row(["x".into(), "failed\u{1b}".into(), String::new()]);
         let text = anstream::adapter::strip_str(&table.render()).to_string();
         assert_eq!(
             text,
-            "LABEL      STATE         REF\n\
+            "label      state         ref\n\
              fix-login  running       größe\n\
              x          failed\\u{1b}\n"
         );

@@ -43,6 +43,15 @@ pub fn size_of_stderr() -> usize {
     }
 }
 
+/// The columns into which text on stdout is broken: those of its terminal, or as many as it takes.
+pub fn columns_to_fill() -> usize {
+    if std::io::stdout().is_terminal() {
+        size().cols.into()
+    } else {
+        usize::MAX
+    }
+}
+
 /// Whether reading stdin now would stop this process, because another job has the terminal.
 pub fn is_in_background(stdin: BorrowedFd<'_>) -> bool {
     match rustix::termios::tcgetpgrp(stdin) {

@@ -104,7 +104,7 @@ fn ls(context: &Context) -> Outcome {
         Ok((client.tokens().await?, resolve::labels(&client).await?))
     })?;
     context.output.result(&list, || {
-        let mut table = Table::new(["ID", "NAME", "FOR", "CREATED", "EXPIRES"]);
+        let mut table = Table::new(["id", "name", "for", "created", "expires"]);
         for token in &list.tokens {
             let expires = token.expires_at.clone().unwrap_or_else(|| "-".to_owned());
             let expires = if token.expired {

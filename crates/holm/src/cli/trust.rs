@@ -42,6 +42,9 @@ pub struct TrustArgs {
     no: bool,
 }
 
+/// Longer words of a request push its key to the right.
+const LONGEST_WORDS: usize = 52;
+
 /// How the repository's requests may be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granted {
@@ -67,7 +70,7 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
         let wanted = Wanted {
             refs: SharedRefs::of(&checkout).await?,
             commit: origin.commit(),
-            config: &origin.config,
+            config: Some(&origin.config),
         };
         let answer = send::register(&client, &checkout, &wanted).await?;
         if let Some(agent) = &arguments.agent {
@@ -120,16 +123,17 @@ async fn approve(
         return Ok(report);
     }
     if !arguments.yes && !may_ask(context) && !report.approved {
-        let hint = format!("`holm trust{} --yes` approves it", arguments.start.typed());
+        let hint = format!("approve it: `holm trust{} --yes`", arguments.start.typed());
         return Err(not_trusted(&report, &hint));
     }
-    context.output.remark(&asks_text(&report));
+    let name = project_name(client, check).await;
+    context.output.remark(&asks_text(&name, check, &report));
     if report.approved {
         return Ok(report);
     }
-    if !arguments.yes && !ask().await {
-        let hint = "nothing was approved; `holm up --untrusted` goes on without it";
-        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
+    if !arguments.yes && !ask(context, &name, check).await {
+        let hint = "go on without: `holm up LABEL --untrusted`";
+        return Err(Fault::new(Code::NotTrusted, "nothing was approved", hint));
     }
     give(client, check, &report).await?;
     report.approved = true;
@@ -167,22 +171,59 @@ pub async fn approved_by_person(
     (check, report): (&TrustCheck, &TrustReport),
     hint: &str,
 ) -> Result<(), Fault> {
-    context.output.remark(&asks_text(report));
-    if !ask().await {
-        return Err(Fault::new(Code::NotTrusted, "this was not approved", hint));
+    let name = project_name(client, check).await;
+    context.output.remark(&asks_text(&name, check, report));
+    if !ask(context, &name, check).await {
+        return Err(Fault::new(Code::NotTrusted, "nothing was approved", hint));
     }
     give(client, check, report).await
+}
+
+/// The project's name, for people; without an answer of the daemon its id.
+async fn project_name(client: &Client, check: &TrustCheck) -> String {
+    let projects = client.projects().await.map(|list| list.projects);
+    let mut projects = projects.unwrap_or_default().into_iter();
+    let found = projects.find(|project| project.id == check.project_id);
+    found.map_or_else(|| check.project_id.clone(), |project| project.name)
 }
 
 pub fn may_ask(context: &Context) -> bool {
     !context.output.is_json() && output::can_ask()
 }
 
-/// Asks in a separate thread, so that ctrl-C works meanwhile.
-async fn ask() -> bool {
-    try_blocking(|| Ok(output::ask("Approve?")))
-        .await
-        .unwrap_or(false)
+/// Asks in a separate thread, so that ctrl-C works meanwhile. `d` shows the file, and asks again.
+async fn ask(context: &Context, name: &str, check: &TrustCheck) -> bool {
+    let question = format!(
+        "Approve this for {}? yes, No, or show the file",
+        printable(name)
+    );
+    loop {
+        let question = question.clone();
+        let answer = try_blocking(move || Ok(output::ask_for(&question, "[y/N/d]"))).await;
+        let Ok(Some(answer)) = answer else {
+            return false;
+        };
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => return true,
+            "d" => context.output.remark(&file_text(check)),
+            _ => return false,
+        }
+    }
+}
+
+/// What is to be approved, in full, behind a gutter.
+fn file_text(check: &TrustCheck) -> String {
+    let config = check.config.iter().flat_map(|text| text.lines());
+    let config = config.map(str::to_owned);
+    let include = check.worktree_include.iter();
+    let include = include.map(|pattern| format!(".worktreeinclude: {pattern}"));
+    let settings = check.settings.iter().map(|setting| {
+        let text = serde_json::to_string(setting);
+        text.unwrap_or_default()
+    });
+    let lines = config.chain(include).chain(settings);
+    let lines = lines.map(|line| format!("{FAINT}│{FAINT:#} {}", printable(&line)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Result<(), Fault> {
@@ -199,7 +240,8 @@ async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Resu
 
 pub fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
     let mut message =
-        "this repository asks for something of the host that nobody approved:".to_owned();
+        "what this repository asks of the host is not approved, and there is no terminal to ask on:"
+            .to_owned();
     for Ask { key, words } in &report.asks {
         message.push_str(&format!("\n  {words} ({key})"));
     }
@@ -209,16 +251,54 @@ pub fn not_trusted(report: &TrustReport, hint: &str) -> Fault {
     Fault::new(Code::NotTrusted, message, hint)
 }
 
-fn asks_text(report: &TrustReport) -> String {
-    let mut text = format!("{STRONG}This repository asks to:{STRONG:#}");
-    for ask in &report.asks {
-        let (words, key) = (printable(&ask.words), printable(&ask.key));
-        text.push_str(&format!("\n  - {words}  {FAINT}{key}{FAINT:#}"));
-    }
-    for line in changes_text(report) {
-        text.push_str(&format!("\n{}", printable(&line)));
+/// One row per request: `+` is new, `~` has changed since the last approval, `-` is gone.
+fn asks_text(name: &str, check: &TrustCheck, report: &TrustReport) -> String {
+    let (file, reach) = if check.settings.is_empty() {
+        ("holm.toml", "wants to reach outside its workspaces")
+    } else {
+        (".git/config", "makes git run programs on this machine")
+    };
+    let name = printable(name);
+    let mut text = format!("{STRONG}{file} of {name} {reach}:{STRONG:#}");
+    let rows = rows(report).into_iter();
+    let rows = rows.map(|(mark, words, key)| (mark, printable(&words), printable(key)));
+    let rows: Vec<(char, String, String)> = rows.collect();
+    let width = rows.iter().map(|(_, words, _)| words.chars().count());
+    let width = width.max().unwrap_or(0).min(LONGEST_WORDS);
+    for (mark, words, key) in rows {
+        text.push_str(&format!("\n  {mark} {words:width$}  {FAINT}{key}{FAINT:#}"));
     }
     text
+}
+
+fn rows(report: &TrustReport) -> Vec<(char, String, &str)> {
+    let is_first = report.approved_at.is_none();
+    let mut rows = Vec::new();
+    for Ask { key, words } in &report.asks {
+        let change = report.changes.iter();
+        let change = change.filter(|one| one.change != ChangeKind::Removed);
+        let change = change
+            .into_iter()
+            .find(|one| one.key == *key && one.words == *words);
+        rows.push(match change {
+            Some(AskChange {
+                change: ChangeKind::Changed,
+                before: Some(before),
+                ..
+            }) => ('~', format!("{words}; it was: {before}"), key.as_str()),
+            Some(AskChange {
+                change: ChangeKind::Changed,
+                ..
+            }) => ('~', words.clone(), key.as_str()),
+            Some(_) => ('+', words.clone(), key.as_str()),
+            None if is_first => ('+', words.clone(), key.as_str()),
+            None => (' ', words.clone(), key.as_str()),
+        });
+    }
+    let removed = report.changes.iter();
+    let removed = removed.filter(|one| one.change == ChangeKind::Removed);
+    rows.extend(removed.map(|one| ('-', one.words.clone(), one.key.as_str())));
+    rows
 }
 
 /// The differences since the last approval, line by line; empty without an earlier approval or a
@@ -275,12 +355,30 @@ mod tests {
                 change(ChangeKind::Changed, "c", Some("d")),
             ],
         };
-        let text = anstream::adapter::strip_str(&asks_text(&report)).to_string();
+        let mut report = report;
+        for words in ["a\u{9b}", "c"] {
+            report.asks.push(Ask {
+                key: "k".to_owned(),
+                words: words.to_owned(),
+            });
+        }
+        let check = TrustCheck {
+            project_id: "p000000000001".to_owned(),
+            config: None,
+            worktree_include: Vec::new(),
+            settings: Vec::new(),
+        };
+        let text = asks_text("shop", &check, &report);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let row = |mark: char, words: &str| format!("\n  {mark} {words:26}  k");
+        let first = "\n    take along `.env\\u{1b}[2K`  project.include";
         assert_eq!(
             text,
-            "This repository asks to:\n  - take along `.env\\u{1b}[2K`  project.include\n\
-             since the last approval (2026-11-16 08:09:10 UTC):\n  + added: a\\u{9b} (k)\n  \
-             - removed: b (k)\n  ~ changed: c (k); it was: d"
+            "holm.toml of shop wants to reach outside its workspaces:".to_owned()
+                + first
+                + &row('+', "a\\u{9b}")
+                + &row('~', "c; it was: d")
+                + &row('-', "b")
         );
         let fault = not_trusted(&report, "hint");
         assert_eq!(fault.code.kind().exit_code(), 4);

@@ -4,10 +4,11 @@
 //! the daemon. Symlinks in place of holm's own files are not followed: a repository must not choose
 //! what is read.
 
+use holm_api::project::CommitFiles;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_git::{GitError, Repository};
+use holm_git::{COMMIT_FILES, GitError, Repository};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,19 +19,8 @@ pub struct Checkout {
     pub current: PathBuf,
 }
 
-/// The files that holm reads of a commit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    pub holm_toml: Option<String>,
-    pub has_agents_md: bool,
-    pub submodules: Vec<String>,
-    pub has_lfs: bool,
-}
-
 pub const AGENTS_MD: &str = "AGENTS.md";
 pub const HOLM_TOML: &str = "holm.toml";
-/// The files of a commit that [`Files`] is made of.
-const FILES: [&str; 4] = [HOLM_TOML, AGENTS_MD, ".gitmodules", ".gitattributes"];
 const WORKTREE_INCLUDE: &str = ".worktreeinclude";
 
 // === impl Checkout ===
@@ -67,16 +57,16 @@ impl Checkout {
     }
 
     /// The files of a commit; empty without one.
-    pub async fn files_at(&self, commit: Option<&str>) -> Result<Files, Fault> {
+    pub async fn files_at(&self, commit: Option<&str>) -> Result<CommitFiles, Fault> {
         let Some(commit) = commit.map(str::to_owned) else {
-            return Ok(Files::default());
+            return Ok(CommitFiles::default());
         };
         let contents = self
-            .git(move |repository| repository.files_at(&commit, &FILES))
+            .git(move |repository| repository.files_at(&commit, &COMMIT_FILES))
             .await?;
         let mut contents = contents.into_iter();
         let mut next = || contents.next().flatten();
-        Ok(Files {
+        Ok(CommitFiles {
             holm_toml: next().map(text_of_config).transpose()?,
             has_agents_md: next().is_some(),
             submodules: next().map_or_else(Vec::new, |file| holm_git::submodule_paths(&file)),
@@ -126,15 +116,11 @@ impl Checkout {
     }
 }
 
-// === impl Files ===
-
-impl Files {
-    /// holm.toml as checked values; the defaults when there is none.
-    pub fn config(&self) -> Result<ProjectConfig, Fault> {
-        match &self.holm_toml {
-            Some(text) => Ok(holm_config::project::parse(text, HOLM_TOML)?),
-            None => Ok(ProjectConfig::default()),
-        }
+/// holm.toml as checked values; the defaults when there is none.
+pub fn config(holm_toml: Option<&str>) -> Result<ProjectConfig, Fault> {
+    match holm_toml {
+        Some(text) => Ok(holm_config::project::parse(text, HOLM_TOML)?),
+        None => Ok(ProjectConfig::default()),
     }
 }
 

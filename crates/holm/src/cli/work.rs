@@ -262,19 +262,23 @@ pub async fn settle(
     if flagged.is_empty() || consent == Consent::Given {
         return Ok(());
     }
-    let hint = format!("look at it with `holm diff`, then `{verb} --yes`");
+    let typed = verb.rsplit(' ').next().unwrap_or_default();
+    let hint = format!("look: `holm diff {typed}`\nallow it: `{verb} --yes`");
     if context.output.is_json() || !output::can_ask() {
         return Err(Fault::new(
             Code::NeedsYes,
-            format!("the change has parts that need a yes:\n{}", listed(flagged)),
+            format!(
+                "{verb} would add files that tools run by themselves:\n{}",
+                listed(flagged)
+            ),
             hint,
         ));
     }
     let text = listed(flagged);
     context.output.remark(&format!(
-        "{STRONG}Look at these first:{STRONG:#}\n{FAINT}{text}{FAINT:#}"
+        "{STRONG}This would add files that tools run by themselves:{STRONG:#}\n{text}"
     ));
-    let is_yes = try_blocking(|| Ok(output::ask("Take them over?"))).await;
+    let is_yes = try_blocking(|| Ok(output::ask("Add them?"))).await;
     match is_yes {
         Ok(true) => Ok(()),
         _ => Err(Fault::new(Code::NeedsYes, "nothing was taken over", hint)),

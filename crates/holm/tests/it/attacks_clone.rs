@@ -165,8 +165,8 @@ fn attack_194_settings_of_a_repository_run_only_after_a_yes() {
     }
     let answered = |answer: &str| {
         let acts = [
-            Act::See("- run `touch"),
-            Act::See("Approve?"),
+            Act::See("+ run `touch"),
+            Act::See("Approve this for"),
             Act::Type(answer),
         ];
         island.play(&repository.path, &["up", "d", "--dirty"], &acts)

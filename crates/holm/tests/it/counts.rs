@@ -1,4 +1,4 @@
-//! What `up`, `exec` and `run` ask of the kernel and of the store, counted with `strace`: times differ from
+//! What `up`, `exec`, `run` and `ls` ask of the kernel, the store and keepers, counted with `strace`: times differ from
 //! machine to machine, counts do not. A change that needs more has to say so here.
 
 use crate::support::{Island, Repository, eventually, follow, skipped};
@@ -26,6 +26,8 @@ struct Counts {
     reads: usize,
     /// Waits for a disk.
     flushes: usize,
+    /// Connections to keepers.
+    keepers: usize,
 }
 
 // === impl Counts ===
@@ -46,6 +48,7 @@ impl Counts {
             writes: in_both(|line| line.contains("F_WRLCK") && line.contains("l_start=120,")),
             reads: in_both(|line| line.contains("F_RDLCK") && line.contains("l_start=12")),
             flushes: in_both(|line| line.contains(" fdatasync(") || line.contains(" fsync(")),
+            keepers: in_both(|line| line.contains(" connect(") && line.contains("/w/w")),
         }
     }
 
@@ -58,6 +61,7 @@ impl Counts {
             writes: self.writes.min(other.writes),
             reads: self.reads.min(other.reads),
             flushes: self.flushes.min(other.flushes),
+            keepers: self.keepers.min(other.keepers),
         }
     }
 
@@ -69,6 +73,7 @@ impl Counts {
             (self.writes, limits.writes),
             (self.reads, limits.reads),
             (self.flushes, limits.flushes),
+            (self.keepers, limits.keepers),
         ];
         pairs.iter().all(|(counted, limit)| counted <= limit)
     }
@@ -119,45 +124,60 @@ fn needs(limits: Counts, mut measure: impl FnMut(usize) -> Option<Counts>) -> Op
 }
 
 #[test]
-fn up_exec_and_run_need_no_more_of_the_kernel_and_the_store_than_they_did() {
+fn up_exec_run_and_ls_need_no_more_than_they_did() {
     // On a disk: of files in memory holm asks git each time, because writes through a mapping change no time there.
     let island = Island::in_tmp();
     let repository = island.repository("shop");
     // The first one builds the base.
     repository.up("first");
     let up = Counts {
-        client: 440,
-        others: 1850,
-        programs: 9,
-        writes: 8,
-        reads: 22,
+        client: 280,
+        others: 1600,
+        // holm, init, and the next keeper. git would be one more.
+        programs: 5,
+        writes: 7,
+        reads: 16,
         flushes: 2,
+        keepers: 3,
     };
     let measure_up = |number| counted(&island, &repository, &["up", &format!("w{number}")]);
     if needs(up, measure_up).is_none() {
         return skipped("this user may not trace the daemon");
     }
+    let check = |limits: Counts, arguments: &[&str]| {
+        let measure = |_| counted(&island, &repository, arguments);
+        needs(limits, measure).expect("it could be traced before");
+    };
     let exec = Counts {
-        client: 80,
-        others: 210,
+        client: 76,
+        others: 180,
         programs: 3,
-        writes: 3,
-        reads: 6,
+        writes: 2,
+        reads: 4,
         flushes: 0,
+        keepers: 1,
     };
-    let measure = |verb: &'static str| {
-        let (island, repository) = (&island, &repository);
-        move |_| counted(island, repository, &[verb, "w0", "--", "true"])
-    };
-    needs(exec, measure("exec")).expect("it could be traced before");
+    check(exec, &["exec", "w0", "--", "true"]);
     let run = Counts {
-        client: 120,
-        others: 800,
+        client: 86,
+        others: 730,
         // git inside would be about fifty.
-        programs: 6,
-        writes: 10,
-        reads: 22,
+        programs: 4,
+        writes: 8,
+        reads: 17,
         flushes: 1,
+        keepers: 3,
     };
-    needs(run, measure("run")).expect("it could be traced before");
+    check(run, &["run", "w0", "--", "true"]);
+    // A question to each keeper would be about thirty system calls.
+    let ls = Counts {
+        client: 60,
+        others: 60,
+        programs: 1,
+        writes: 0,
+        reads: 4,
+        flushes: 0,
+        keepers: 0,
+    };
+    check(ls, &["ls"]);
 }

@@ -218,12 +218,10 @@ fn a_setup_that_fails_says_why_and_leaves_nothing_but_its_log() {
     }
     let hint = error["hint"].as_str().unwrap();
     let log = hint
-        .split_once("log is ")
+        .split_once("whole output: `less ")
         .unwrap()
         .1
-        .split_once(';')
-        .unwrap()
-        .0;
+        .trim_end_matches('`');
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("installing one\n$ echo some words;"), "{log}");
     assert_eq!(workspaces_on_disk(&island), 0);

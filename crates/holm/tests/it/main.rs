@@ -10,6 +10,7 @@
 
 mod agents_real;
 mod api;
+mod apply_undo;
 mod attacks_absent;
 mod attacks_api;
 mod attacks_claims;

@@ -63,7 +63,7 @@ fn paths_that_a_program_protects_are_protected_in_the_next_workspace() {
     // Every output that shows the project has it.
     let shown = island.holm(&["show", "first"]).ok().out();
     assert!(
-        shown.contains("  read-only     AGENTS.md, infra/prod\n"),
+        shown.contains("  read-only   AGENTS.md, infra/prod\n"),
         "{shown}"
     );
     let here = island.sh("first", "holm here --json").json();

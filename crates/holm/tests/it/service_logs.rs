@@ -81,6 +81,15 @@ fn lines_of_several_services_by_time_with_their_streams() {
     let raw = std::fs::read(logs(&island, made["id"].as_str().unwrap()).join("two.log")).unwrap();
     assert!(raw.ends_with(b"o \x1b[31m\xff\n"), "as it came");
     assert_eq!(texts(&lines(&island, &["-n", "1", "one"])), ["half whole"]);
+    // Of all services together, also when more follows.
+    assert_eq!(lines(&island, &["-n", "1"]), found[3..]);
+    assert_eq!(lines(&island, &["--tail", "2"]), found[2..]);
+    let follow = ["logs", "x", "-f", "-n", "2", "--json"];
+    let mut follow = Running::new(&mut island.holm_command(&island.home(), &follow));
+    for line in &found[2..] {
+        let read: Value = serde_json::from_str(&follow.line()).unwrap();
+        assert_eq!(read, *line);
+    }
     assert_eq!(lines(&island, &["--since", times[3]]).len(), 1);
     assert!(lines(&island, &["--since", "2200-01-01T00:00:00Z"]).is_empty());
     island.holm(&["logs", "x", "--since", "yesterday"]).exits(2);
@@ -88,6 +97,8 @@ fn lines_of_several_services_by_time_with_their_streams() {
     // runs.
     island.holm(&["stop", "x"]).ok();
     assert_eq!(texts(&lines(&island, &["one"])).last().unwrap(), "no end");
+    let next: Value = serde_json::from_str(&follow.line()).unwrap();
+    assert_eq!(next["text"], "no end");
     let human = island.holm(&["logs", "x", "one"]).ok().out();
     assert!(
         human.lines().next().unwrap().ends_with("Z one  a"),

@@ -143,8 +143,10 @@ fn a_crash_loop_is_given_up_and_said_with_its_last_lines() {
     let failed = repository.holm(&["up", "x"]).exits(1);
     let said = &failed.stderr;
     for part in [
-        "service `web` is not ready: crash loop: exited with 3, 5 times in ",
-        "line 20\n",
+        "; web failed\n",
+        "  ✗ web  crash loop: exited with 3, 5 times in ",
+        "│ line 20\n",
+        "error: service web of x failed\n",
         "last words",
         "not started for that: late",
         "holm logs x web",
@@ -166,7 +168,7 @@ fn a_crash_loop_is_given_up_and_said_with_its_last_lines() {
     assert!(island.holm(&["ls"]).ok().out().contains("failed"));
     let table = island.holm(&["service", "x", "ls"]).ok().out();
     assert!(
-        table.contains("crash loop") && table.contains("SERVICE"),
+        table.contains("crash loop") && table.contains("service"),
         "{table}"
     );
     // The user may try again at once, and the count restarts.
@@ -252,9 +254,9 @@ fn a_program_that_does_not_exist_is_not_tried_again() {
     );
     let said = repository.holm(&["up", "x"]).exits(1).stderr;
     for part in [
-        "service `web` is not ready: exited with 127: sh: 1: no-such-program: not found; it is not \
-         started again by itself",
-        "service `wrapped` is not ready: exited with 1: sh: 1: no-such-program: not found;",
+        "  ✗ web  exited with 127: sh: 1: no-such-program: not found; it is not started again by itself",
+        "  ✗ wrapped  exited with 1: sh: 1: no-such-program: not found;",
+        "error: services web, wrapped of x failed",
     ] {
         assert!(said.contains(part), "{part} in {said}");
     }

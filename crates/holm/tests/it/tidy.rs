@@ -396,7 +396,7 @@ fn every_test_file_is_listed() {
 #[test]
 fn the_list_of_errors_is_fresh() {
     let mut text = String::from(
-        "# Errors\n\nEvery error has a code that does not change, a message, and a hint that names the next \
+        "# Errors\n\nWhat does an error code mean?\n\nEvery error has a code that does not change, a message, and a hint that names the next \
          command.\nWith `--json` it is `{\"error\":{\"code\",\"message\",\"hint\"}}` on stderr. This list is \
          generated.\n\n| code | exit | HTTP | when |\n| --- | --- | --- | --- |\n",
     );

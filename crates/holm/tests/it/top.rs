@@ -73,9 +73,13 @@ fn the_numbers_are_those_of_what_runs() {
     assert!(number(&shown["numbers"]["memory"]) > 80e6, "{shown}");
     assert!(shown["numbers"]["disk"].is_u64(), "{shown}");
     let text = repository.holm(&["show", "x"]).ok().out();
-    assert!(text.contains("Takes") && text.contains("busy"), "{text}");
+    assert!(
+        text.contains("  memory ") && text.contains(" in, "),
+        "{text}"
+    );
+    assert!(text.contains("service busy  ready"), "{text}");
     let text = repository.holm(&["show", "z"]).ok().out();
-    assert!(!text.contains("Takes"), "{text}");
+    assert!(!text.contains(" in, "), "{text}");
 }
 
 /// What a workspace sends through its gateway is counted, in both directions.
@@ -181,6 +185,7 @@ fn on_a_terminal_it_is_drawn_and_the_terminal_is_as_it_was() {
                 Act::See("1 of 1 running"),
                 Act::See("shop/x"),
                 Act::See("busy"),
+                Act::See("q quit   s sort   v services"),
                 end,
             ],
         );

@@ -530,7 +530,7 @@ fn on_a_terminal_it_is_shown_in_plain_words_and_asked() {
     repository.write(".env", "KEY=1\n");
     let question = [
         Act::See("copy `.env` from your checkout"),
-        Act::See("Approve?"),
+        Act::See("Approve this for"),
     ];
     let answered = |arguments: &[&str], answer: &str| {
         let acts = [&question[..], &[Act::Type(answer)]].concat();
@@ -555,7 +555,7 @@ fn on_a_terminal_it_is_shown_in_plain_words_and_asked() {
     configure(&repository, "[project]\ninclude = [\".env\", \"*.pem\"]\n");
     let question = [
         Act::See("*.pem"),
-        Act::See("Approve?"),
+        Act::See("Approve this for"),
         Act::Type("yes\n"),
         Act::See("approved"),
     ];

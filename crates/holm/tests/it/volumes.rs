@@ -78,7 +78,7 @@ fn what_it_takes_is_told_and_counted() {
     let text = island.holm(&["df"]).ok().out();
     assert!(text.contains("volumes 7.6 MiB"), "{text}");
     let text = island.holm(&["show", "a"]).ok().out();
-    assert!(text.contains("isolated  7.6 MiB"), "{text}");
+    assert!(text.contains("isolated, 7.6 MiB"), "{text}");
     // And by the limit.
     let _ = island.sh("a", "head -c 60000000 /dev/zero > /data/own/y; sleep 60");
     eventually("it is stopped", || {

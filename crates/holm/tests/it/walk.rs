@@ -5,7 +5,7 @@ use crate::support::{Island, Ran, eventually};
 use std::path::{Path, PathBuf};
 
 /// What a person types, one after the other.
-const TYPED: [&str; 13] = [
+const TYPED: [&str; 21] = [
     "holm",
     "holm up fix-login",
     "holm",
@@ -13,12 +13,20 @@ const TYPED: [&str; 13] = [
     "holm ports fix-login",
     "holm exec fix-login -- sh -c 'echo $DATABASE_URL; echo hello >> README.md'",
     "holm diff fix-login --stat",
+    "holm diff fix-login --sta",
+    "holm changes fix-login",
+    "holm apply fix-login",
+    "holm apply fix-login --undo",
+    "holm apply fix-login --undo",
+    "holm up fix-login --from main",
+    "holm show fix-logn",
     "holm delet fix-login",
     "holm delete fix-login",
     "holm rm -f fix-login",
     "holm restore fix-login",
     "holm down fix-login",
     "holm ps",
+    "holm up fix-login",
 ];
 
 const HOLM_TOML: &str = "[ports]\nweb = 3000\ndb = 5432\n\
@@ -77,10 +85,12 @@ impl<'a> Terminal<'a> {
 /// The screen without what differs from run to run: ids, times, host ports, commits.
 fn settled(screen: &str) -> String {
     let lines = screen.lines().map(|line| {
-        let line = match line.split_once("ready in ") {
-            Some((before, _)) => format!("{before}ready in TIME"),
-            None => line.to_owned(),
-        };
+        let mut line = line.to_owned();
+        for words in ["ready in ", "started in ", "trash until "] {
+            if let Some((before, _)) = line.split_once(words) {
+                line = format!("{before}{words}TIME");
+            }
+        }
         let words: Vec<String> = line.split(' ').map(settled_word).collect();
         words.join(" ").trim_end().to_owned()
     });
@@ -91,12 +101,13 @@ fn settled_word(word: &str) -> String {
     let is_id = word.len() == 13
         && word.starts_with('w')
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let is_commit = word.len() == 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let commit = word.trim_end_matches(',');
+    let is_commit = commit.len() == 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id {
         return "w000000000000".to_owned();
     }
     if is_commit {
-        return "COMMIT7".to_owned();
+        return word.replace(commit, "COMMIT7");
     }
     match word.rsplit_once(':') {
         Some((before, port)) if port.len() == 5 && port.starts_with('2') => {

@@ -59,7 +59,10 @@ fn a_build_of_the_checkout_is_not_repeated() {
         notes.contains("build output of this checkout (target: "),
         "{notes}"
     );
-    assert!(!notes.contains("not brought: target"), "{notes}");
+    assert!(
+        !notes.contains("not copied (dependencies): target"),
+        "{notes}"
+    );
     let said = build_inside(&island, "a");
     assert!(
         said.contains("Fresh shop") && said.ends_with("\n1"),

@@ -62,8 +62,13 @@ fn changes_names_every_kind_of_change_committed_or_not() {
     repository.holm(&["stop", "x"]).ok();
     assert_eq!(changes(&island, "x"), expect);
     let text = island.holm(&["changes", "x"]).ok().out();
-    assert!(text.contains("moved → sub/moved"), "{text}");
-    assert!(text.contains("picture (binary)"), "{text}");
+    assert!(text.contains("R sub/moved, was moved"), "{text}");
+    let picture = text.lines().find(|line| line.contains("picture"));
+    assert!(
+        picture.is_some_and(|line| line.ends_with("  binary")),
+        "{text}"
+    );
+    assert!(text.contains("8 files +4 −1 since main"), "{text}");
     repository.up("y");
     assert_eq!(changes(&island, "y"), Vec::<Value>::new());
     island.holm(&["changes", "nobody"]).exits(3);

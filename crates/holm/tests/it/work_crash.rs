@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-type Contents = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+pub type Contents = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
 /// Every kind of change: edited, new and deleted files, and changed types.
 const CHANGE: &str =
@@ -37,7 +37,7 @@ const OUT: &str = "rename";
 const IN: &str = "renameat2";
 
 /// Every file of a checkout with its mode.
-fn contents(directory: &Path) -> Contents {
+pub fn contents(directory: &Path) -> Contents {
     let mut found = Contents::new();
     let mut open = vec![directory.to_owned()];
     while let Some(next) = open.pop() {
@@ -61,15 +61,15 @@ fn contents(directory: &Path) -> Contents {
 }
 
 /// A checkout with its own edits, and a workspace `x` with a change for it.
-struct Case<'a> {
-    repository: Repository<'a>,
+pub struct Case<'a> {
+    pub repository: Repository<'a>,
     id: String,
-    old: Contents,
-    new: Contents,
+    pub old: Contents,
+    pub new: Contents,
 }
 
 impl<'a> Case<'a> {
-    fn new(island: &'a Island) -> Self {
+    pub fn new(island: &'a Island) -> Self {
         let repository = island.repository("shop");
         for name in ["gone", "becomes", "folder/a", "folder/b", "edited"] {
             repository.write(name, format!("{name}\n"));
@@ -106,7 +106,7 @@ impl<'a> Case<'a> {
     }
 
     #[track_caller]
-    fn nothing_is_left(&self, when: &str) {
+    pub fn nothing_is_left(&self, when: &str) {
         let git_dir = self.repository.path.join(".git");
         let left: Vec<_> = fs::read_dir(&git_dir)
             .unwrap()

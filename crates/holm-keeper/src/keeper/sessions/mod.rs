@@ -112,7 +112,7 @@ impl Sessions {
         let status = shared.status();
         self.notices.started(&status);
         self.state().all.push(Entry::Here(shared));
-        self.settle();
+        self.settle(registry);
         Ok(status)
     }
 
@@ -277,8 +277,8 @@ impl Sessions {
         found
     }
 
-    /// After a start or an end: drops the oldest ended sessions and writes the list.
-    fn settle(&self) {
+    /// After a start or an end: drops the oldest ended sessions, writes the list and tells daemons.
+    fn settle(&self, registry: &Registry) {
         let mut state = self.state();
         let ended = state.all.iter().filter(|entry| !entry.is_live()).count();
         let mut surplus = ended.saturating_sub(MOST_ENDED);
@@ -291,7 +291,9 @@ impl Sessions {
         if let Err(error) = self.write_down(&all) {
             complain!("cannot write down the sessions: {error}");
         }
+        drop(state);
         self.changed.notify_all();
+        registry.watchers.wake();
     }
 
     fn write_down(&self, all: &[Session]) -> io::Result<()> {

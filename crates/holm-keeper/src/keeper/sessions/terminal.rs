@@ -366,7 +366,9 @@ impl Terminal {
     fn type_in(&mut self, inner: &mut Inner, number: u64, keys: &[u8]) {
         if self.writer == Some(number) {
             inner.input.extend(keys);
-            inner.status.attention = None;
+            if inner.status.attention.take().is_some() {
+                self.registry.watchers.wake();
+            }
             return;
         }
         let writer = inner.status.writer.clone();
@@ -449,6 +451,7 @@ impl Terminal {
             if let Some(left_out) = pace.passes() {
                 let what = Happened::Attention { text, left_out };
                 self.sessions.notices.push(&inner.status, what);
+                self.registry.watchers.wake();
             }
         }
     }

@@ -38,7 +38,8 @@ use std::time::Duration;
 /// passes them too. A file or a pipe gets exact bytes.
 ///
 /// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled, 126
-/// and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels it; a lost daemon does not.
+/// and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels the run. If the
+/// daemon dies, the run continues.
 ///
 /// With --json the output is JSON Lines: first {"run":…}, then {"time":…,"stdout":…} and
 /// {"time":…,"stderr":…}, last {"exit_code":…,"run":…}.
@@ -73,10 +74,10 @@ pub struct RunArgs {
     /// Exact bytes also to a terminal, which then obeys every control sequence of the program
     #[arg(long)]
     raw: bool,
-    /// Only start it, and print its id
+    /// Start the run in the background and print its id
     #[arg(long)]
     detach: bool,
-    /// A key for this request: sent again with the same key it runs once
+    /// Idempotency key: repeating a request with the same key starts no second run
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// A command instead of an agent

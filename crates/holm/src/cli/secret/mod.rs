@@ -22,7 +22,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Store secrets, and see their history
+/// Store secrets and see who received them
 ///
 /// Values are sealed on the disk and given only to the services, runs and sessions that holm.toml
 /// names. No command prints one.
@@ -44,8 +44,8 @@ enum Verb {
     Rm(RmArgs),
     Refresh(RefreshArgs),
     RotateKey(RotateKeyArgs),
-    /// Enter the passphrase of the key, or let the desktop ask for its keyring's; a passphrase is
-    /// needed once after each start of the daemon
+    /// Unlock stored secrets: by passphrase (once after each daemon start) or through the desktop
+    /// keyring
     Unlock,
     Audit(AuditArgs),
     Export(ExportArgs),
@@ -392,7 +392,7 @@ async fn this_project(client: &Client) -> Result<String, Fault> {
     let wanted = Wanted {
         refs: SharedRefs::of(&checkout).await?,
         commit: origin.commit(),
-        config: &origin.config,
+        config: Some(&origin.config),
     };
     let answer = send::register(client, &checkout, &wanted).await?;
     Ok(answer.project.id)

@@ -37,7 +37,7 @@ pub fn list(context: &Context) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        let mut table = Table::new(["NAME", "FOR", "VERSION", "SET"]);
+        let mut table = Table::new(["name", "for", "version", "set"]);
         for secret in &list.secrets {
             let whose = match &secret.scope {
                 Scope::User => "every project".to_owned(),
@@ -70,7 +70,7 @@ pub fn declared(context: &Context, typed: &str) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        let mut table = Table::new(["NAME", "FROM", "AS", "TO", "STATE", "UNTIL"]);
+        let mut table = Table::new(["name", "from", "as", "to", "state", "until"]);
         for secret in &list.secrets {
             table.row([
                 secret.name.clone(),
@@ -153,7 +153,7 @@ pub fn audit(context: &Context, verify: Verify) -> Outcome {
         if audit.audit.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(["TIME", "EVENT", "SECRET", "WORKSPACE", "FORM", "TO", "WHO"]);
+        let mut table = Table::new(["time", "event", "secret", "workspace", "form", "to", "who"]);
         let cell = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         for line in &audit.audit {
             let happening = &line.happening;

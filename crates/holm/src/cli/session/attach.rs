@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Show a session on this terminal; ctrl-\ detaches
 ///
-/// Several clients may watch one session; one of them writes, and the session has the size of its
-/// terminal. Later ones only watch, and are told who writes. The exit code is the program's when it
+/// Several people can watch a session and one can type; the session takes the size of the typist's
+/// terminal. Later viewers are read-only and see who types. The exit code is the program's when it
 /// ends, or when it has ended already, and 0 after ctrl-\.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -37,7 +37,7 @@ pub struct AttachArgs {
     /// Never write
     #[arg(long, conflicts_with = "take")]
     read_only: bool,
-    /// Write, taking over from the current writer
+    /// Take over the keyboard from the current typist
     #[arg(long)]
     take: bool,
 }

@@ -47,13 +47,13 @@ pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
 fn render(list: &SessionList, labels: &HashMap<String, String>) -> String {
     let now = jiff::Timestamp::now();
     let mut table = Table::new([
-        "SESSION",
-        "WORKSPACE",
-        "NAME",
-        "STATE",
-        "AGE",
-        "VIEWERS",
-        "COMMAND",
+        "session",
+        "workspace",
+        "name",
+        "state",
+        "age",
+        "viewers",
+        "command",
     ]);
     for (depth, session) in tree(&list.sessions) {
         let state = match (session.exit_code, &session.attention) {

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
-/// Start a program in a terminal that continues without a client
+/// Start a program in a terminal that keeps running after you detach
 ///
 /// A shell when nothing is named. Starts a stopped workspace first. On a terminal it attaches at
 /// once, and then the exit code is the program's (0 after ctrl-\, which detaches); otherwise it

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 /// Type text or keys into a session
 ///
 /// At once: the text, then the keys, then Enter if requested. Without text and keys it types what
-/// comes on stdin. Several lines arrive as pasted text if the program supports that. With --json it
-/// prints the cursor from which the answer begins.
+/// comes on stdin. Several lines arrive as pasted text if the program supports that. --json prints
+/// a cursor; `session read --since CURSOR` returns only output after this text.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm session send review --enter 'run the tests'\n  \

@@ -87,6 +87,17 @@ const STRONG: &str = "\x1b[1m";
 const FAINT: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
+/// The keys, as the last line of a terminal.
+pub fn keys(width: usize, is_styled: bool) -> String {
+    let look = Look {
+        width,
+        height: 1,
+        is_styled,
+    };
+    let words = "q quit   s sort   v services   ↑ ↓ move";
+    styled(&cut(words, width), FAINT, look)
+}
+
 /// All lines that fit.
 pub fn lines(numbers: &NumbersList, view: &View, look: Look) -> Vec<String> {
     if look.width == 0 || look.height == 0 {

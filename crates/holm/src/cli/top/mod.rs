@@ -7,7 +7,6 @@ use super::output::printable;
 use super::terminal::{RawMode, is_interactive, size};
 use super::{Context, Outcome, connect};
 use clap::Args;
-pub use frame::percent;
 use frame::{Look, View};
 use holm_api::client::Client;
 use holm_api::numbers::NumbersList;
@@ -38,6 +37,9 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The width where none is known.
 const PLAIN_WIDTH: usize = 140;
+
+/// Lower terminals have no line for the keys.
+const LEAST_WITH_KEYS: u16 = 5;
 
 /// Between the first two samples, which are needed for rates.
 const FIRST: Duration = Duration::from_millis(300);
@@ -215,15 +217,21 @@ impl Screen {
 
     fn draw(&mut self, source: &Source, view: &View) -> Result<(), Fault> {
         let size = size();
+        let has_keys = size.rows > LEAST_WITH_KEYS;
         let look = Look {
             width: usize::from(size.cols),
-            height: usize::from(size.rows),
+            // The last line is for the keys, if there is room.
+            height: usize::from(size.rows) - usize::from(has_keys),
             is_styled: std::env::var_os("NO_COLOR").is_none(),
         };
         let mut lines = frame::lines(&source.numbers, view, look);
         if let Some(trouble) = &source.trouble {
             lines.truncate(look.height.saturating_sub(1));
             lines.push(trouble.chars().take(look.width).collect());
+        }
+        if has_keys {
+            lines.resize(look.height, String::new());
+            lines.push(frame::keys(look.width, look.is_styled));
         }
         let mut text = HOME.to_owned();
         for (position, line) in lines.iter().enumerate() {

@@ -2,18 +2,19 @@
 
 use super::UpArgs;
 use super::include;
+use super::notes::Left;
 use super::prepare::{Prepared, prepare};
-use crate::cli::Context;
-use crate::cli::progress::Progress;
+use crate::cli::progress::{Coming, Progress};
 use crate::cli::ready::{self, Display, Readied};
 use crate::cli::secret;
 use crate::cli::user_checkout::Checkout;
+use crate::cli::{Context, resolve};
 use futures_util::future::join_all;
 use holm_api::client::Client;
 use holm_api::workspace::{ChangedFile, CreateWorkspace, Dirty, Workspace};
 use holm_core::layer::{is_build_output, is_warm};
 use holm_core::reference::Candidate;
-use holm_core::{Code, Fault, Label};
+use holm_core::{Code, Fault, Label, WorkspaceId};
 use holm_git::Cancel;
 use std::cell::RefCell;
 use std::future::Future;
@@ -57,12 +58,19 @@ pub async fn all(
         if wishes.len() > 1 {
             refuse_taken(&prepared, wishes).await?;
         }
-        let progress = RefCell::new(Progress::new(context));
+        let coming = prepared.coming.iter().cloned();
+        let coming = coming.map(|(name, text)| Coming { name, text });
+        let progress = Progress::new(context).expecting(coming.collect());
+        let progress = RefCell::new(progress);
         let creations = wishes.iter().map(|wish| {
             let interrupted = interrupted.clone();
             one(arguments, &prepared, wish, &progress, interrupted)
         });
         let made = join_all(creations).await;
+        if made.iter().any(Result::is_err) {
+            progress.borrow_mut().fail();
+        }
+        let setup = progress.borrow().time_of("setup");
         drop(progress);
         let display = |context| match wishes.len() {
             1 => Display::live(context),
@@ -71,11 +79,15 @@ pub async fn all(
         let readied = made.into_iter().map(|made| {
             let (interrupted, prepared) = (interrupted.clone(), &prepared);
             async move {
-                let (workspace, display) = (made?, display(context));
-                if arguments.no_wait {
-                    return Ok(Readied::from(workspace));
-                }
-                readied(prepared, workspace, display, interrupted).await
+                let ((workspace, left), display) = (made?, display(context));
+                let mut readied = if arguments.no_wait {
+                    Readied::from(workspace)
+                } else {
+                    readied(prepared, workspace, display, interrupted).await?
+                };
+                readied.left = left;
+                readied.setup = setup;
+                Ok(readied)
             }
         });
         let mut all = join_all(readied).await;
@@ -163,9 +175,21 @@ async fn one(
     wish: &Wish,
     progress: &RefCell<Progress<'_>>,
     interrupted: watch::Receiver<bool>,
-) -> Result<Workspace, Fault> {
+) -> Result<(Workspace, Left), Fault> {
     let request = with_uploads(arguments, prepared, wish, interrupted.clone()).await?;
-    let mut workspace = follow(prepared, &request, progress, interrupted).await?;
+    let made = follow(prepared, &request, progress, interrupted).await;
+    let mut workspace = made.map_err(|fault| {
+        let label = wish.label.as_ref().map_or("LABEL", Label::as_str);
+        let hint = fault.hint.replace("LABEL", label);
+        match fault.code {
+            Code::SetupFailed => fault.with_hint(hint),
+            _ => fault,
+        }
+    })?;
+    if let Ok(id) = WorkspaceId::parse(&workspace.id) {
+        resolve::remember(&id, &workspace.label);
+    }
+    let mut left = Left::default();
     if arguments.no_setup && workspace.created != Some(false) {
         let commands = prepared.left_behind.setup.join(" && ");
         let label = &workspace.label;
@@ -183,10 +207,9 @@ async fn one(
                 !text.is_some_and(is_build_output)
             });
         }
-        let notes = left_behind.notes(&workspace.label);
-        workspace.notes.extend(notes);
+        left = left_behind.left();
     }
-    Ok(workspace)
+    Ok((workspace, left))
 }
 
 /// Waits for the services. An interruption ends only the waiting.
@@ -263,10 +286,7 @@ async fn upload_dirty(client: &Client, checkout: &Checkout) -> Result<(Dirty, Ve
     let upload = client.upload(pack).await?;
     let notes = state.nested.iter().map(|path| {
         let path = path.display();
-        format!(
-            "not brought, because it is a repository of its own: {path}; \
-             `holm up NEW-LABEL --include {path}` brings it"
-        )
+        format!("not copied: {path} (a repository of its own); `holm up LABEL --include {path}`")
     });
     let changed = state.changed.into_iter();
     let changed = changed.map(|(path, object)| ChangedFile { path, object });

@@ -13,24 +13,30 @@ mod start;
 
 use super::figures::duration;
 use super::origin::StartArgs;
-use super::output::{FAINT, GOOD, WARNING, printable};
-use super::ready::{self, Readied};
+use super::output::{FAINT, GOOD, STRONG, WARNING, printable};
+use super::ready::{self, Readied, Trouble};
 use super::rename::parse_label;
-use super::{Context, Outcome, connect, exit_code, ports};
+use super::{Context, Outcome, connect, ports};
 use clap::{Args, ValueHint};
 use create::Wish;
 use holm_api::workspace::{Workspace, WorkspaceList};
 use holm_core::service::status::ServiceStatus;
 use holm_core::{Code, Fault, Kind, Label};
+use notes::rows;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Make a workspace of this repository, or of one by its URL, and start it
+pub use notes::Left;
+
+/// How a driver's error begins a line about a refused connection.
+const REFUSED: &str = "the gateway refused ";
+
+/// Create workspaces from this repository, or from one by its URL, and start them
 ///
 /// It starts from the current commit, or from --from. With --url the repository is cloned below the
 /// first source folder (`source_dirs` of config.toml, default ~/src), unless a clone exists; then
 /// it is fetched, and the workspace starts from the newest commit of the remote's default branch.
-/// Without a label one is generated. A live workspace with this label is started if it was stopped,
+/// Without LABEL, holm picks one, such as `pale-heron`. A live workspace with this label is started if it was stopped,
 /// and nothing else changes (with --from, --dirty or -n that is refused). Ignored files are not
 /// copied, unless holm.toml, .worktreeinclude or --include name them. Ctrl-C undoes everything.
 #[derive(Debug, Args)]
@@ -42,7 +48,7 @@ use std::process::ExitCode;
     holm up -n 3 try\n  \
     holm up fix-login --url https://example.org/team/shop.git")]
 pub struct UpArgs {
-    /// Labels: 1 to 40 characters of a-z, 0-9 and -; default: a generated one
+    /// Label: 1 to 40 characters of a-z, 0-9 and -. Default: a random one
     #[arg(value_name = "LABEL")]
     labels: Vec<String>,
     #[command(flatten)]
@@ -59,7 +65,7 @@ pub struct UpArgs {
     /// Copy an ignored file or directory of the checkout; may be given several times
     #[arg(long, value_name = "PATH")]
     include: Vec<PathBuf>,
-    /// Use the ignored build output of this checkout as the project's first layer, once
+    /// Reuse this checkout's ignored build output (node_modules, target) in new workspaces
     #[arg(long)]
     warm: bool,
     /// Make several at once: LABEL-1, LABEL-2, …
@@ -80,7 +86,7 @@ pub struct UpArgs {
     /// Go on although this part of the isolation is missing; `holm doctor` names the parts
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     allow_degraded: Vec<String>,
-    /// Go on although the declared limits of all running workspaces are more than the machine has
+    /// Start even if the limits of all running workspaces exceed this machine's memory or CPUs
     #[arg(long)]
     force: bool,
 }
@@ -89,18 +95,21 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
     let wishes = wishes(&arguments)?;
     let results = connect::block_on(create::all(context, &arguments, &wishes))?;
     if arguments.count.is_some() || wishes.len() > 1 {
-        return several(context, results);
+        return several(context, &arguments, results);
     }
     match results.into_iter().next() {
         Some(Ok(readied)) => {
             if context.output.is_quiet() {
                 context.output.asked_for(&readied.workspace.id);
             }
-            context.output.done(&readied.workspace, || render(&readied));
+            if context.output.is_json() {
+                context.output.document(&readied.document());
+            }
+            context.output.remark(&render(&readied));
             suggest(context, &readied);
             ready::outcome(context, readied.trouble.as_ref())
         }
-        Some(Err(fault)) => Err(fault),
+        Some(Err(fault)) => ready::outcome(context, Some(&trouble_of(&arguments, fault))),
         None => Ok(ExitCode::SUCCESS),
     }
 }
@@ -170,92 +179,190 @@ fn numbered(label: &Label, count: u16) -> Result<Vec<Label>, Fault> {
         .collect()
 }
 
-fn several(context: &Context, results: Vec<Result<Readied, Fault>>) -> Outcome {
-    let (mut workspaces, mut heads, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+fn several(context: &Context, arguments: &UpArgs, results: Vec<Result<Readied, Fault>>) -> Outcome {
+    let (mut readied, mut troubles) = (Vec::new(), Vec::new());
     for result in results {
         match result {
-            Ok(readied) => {
-                heads.push(head(&readied));
-                workspaces.push(readied.workspace);
-                faults.extend(readied.trouble);
-            }
-            Err(fault) => faults.push(fault),
+            Ok(one) => readied.push(one),
+            Err(fault) => troubles.push(trouble_of(arguments, fault)),
         }
     }
     let list = WorkspaceList {
-        next: None,
-        workspaces,
-        notes: Vec::new(),
+        workspaces: readied.iter().map(Readied::document).collect(),
+        ..WorkspaceList::default()
     };
-    if context.output.is_quiet() && !list.workspaces.is_empty() {
+    if context.output.is_quiet() && !readied.is_empty() {
         let ids: Vec<&str> = list.workspaces.iter().map(|one| one.id.as_str()).collect();
         context.output.asked_for(&ids.join("\n"));
     }
-    if !list.workspaces.is_empty() || faults.is_empty() {
+    let nothing_was_made = readied.is_empty();
+    if !nothing_was_made || troubles.is_empty() {
         context.output.done(&list, || {
+            let heads: Vec<String> = readied.iter().map(head).collect();
             // The notes are the same for all, so they are printed once.
-            let notes = list.workspaces.first().map(notes).unwrap_or_default();
+            let notes = readied.first().map(notes).unwrap_or_default();
             heads.join("\n") + &notes
         });
     }
-    for fault in &faults {
-        context.output.fault(fault);
-    }
-    Ok(match faults.first() {
+    let found: Vec<Trouble> = readied.into_iter().filter_map(|one| one.trouble).collect();
+    let troubles: Vec<Trouble> = found.into_iter().chain(troubles).collect();
+    troubles.iter().for_each(|trouble| trouble.print(context));
+    Ok(match troubles.first() {
         None => ExitCode::SUCCESS,
         // When all failed for the same reason, that reason is the result.
         Some(first)
-            if list.workspaces.is_empty() && faults.iter().all(|f| f.code == first.code) =>
+            if nothing_was_made && troubles.iter().all(|one| one.code() == first.code()) =>
         {
-            exit_code(first)
+            first.exit_code()
         }
         Some(_) => ExitCode::from(Kind::Failed.exit_code()),
     })
 }
 
-fn render(readied: &Readied) -> String {
-    head(readied) + &notes(&readied.workspace)
+/// A failure as people read it: a label that is taken names the option that does not fit, and the
+/// output of a set-up that failed stands in a gutter before the error.
+fn trouble_of(arguments: &UpArgs, fault: Fault) -> Trouble {
+    if fault.code == Code::AlreadyExists {
+        return exists(arguments, fault);
+    }
+    let message = fault.message();
+    let mut lines = message.lines();
+    let (Code::SetupFailed, Some(first)) = (fault.code, lines.next()) else {
+        return Trouble::from(fault);
+    };
+    let rows = lines.map(|line| match line.trim_start().strip_prefix(REFUSED) {
+        Some(target) => format!("  {WARNING}◆{WARNING:#} refused: {}", printable(target)),
+        None => format!("  {FAINT}│{FAINT:#} {}", printable(line.trim_start())),
+    });
+    let rows = rows.collect();
+    let mut headline = format!(
+        "setup failed: {}",
+        first.replace(" of `setup`", "").replace('`', "")
+    );
+    if !arguments.keep {
+        headline.push_str("; nothing was created");
+    }
+    Trouble::new(fault, headline, rows)
 }
 
-/// The new workspace, its services, and the path of its code.
-fn head(Readied { workspace, trouble }: &Readied) -> String {
-    let label = printable(&workspace.label);
-    let is_ready = |service: &ServiceStatus| service.state != "starting";
-    let is_well = trouble.is_none() && workspace.services.iter().all(is_ready);
-    let how = match (workspace.created, is_well) {
-        (Some(false), true) => "was there; ready in",
-        (_, true) => "ready in",
-        (Some(false), false) => "was there; runs, but not all of it is ready, after",
-        (_, false) => "runs, but not all of it is ready, after",
+/// The label is taken, and options ask for a new workspace.
+fn exists(arguments: &UpArgs, fault: Fault) -> Trouble {
+    let (option, hint) = match (&arguments.start.from, arguments.labels.as_slice()) {
+        (Some(from), [label]) => (
+            format!("--from {from}"),
+            format!(
+                "move it: `holm assign {label} {from}`\nanother label: `holm up LABEL --from {from}`"
+            ),
+        ),
+        (None, [_]) if arguments.start.dirty => (
+            "--dirty".to_owned(),
+            "another label: `holm up LABEL --dirty`".to_owned(),
+        ),
+        _ => return Trouble::from(fault),
     };
-    let mark = match trouble {
+    let label = &arguments.labels[0];
+    let headline = format!("{label} exists; {option} works for new workspaces only");
+    Trouble::new(fault.with_hint(hint), headline, Vec::new())
+}
+
+// === impl Readied ===
+
+impl Readied {
+    /// The JSON output, whose notes also say what was not copied or started.
+    fn document(&self) -> Workspace {
+        let mut workspace = self.workspace.clone();
+        workspace.notes.extend(self.left.notes.iter().cloned());
+        workspace
+    }
+}
+
+fn render(readied: &Readied) -> String {
+    head(readied) + &notes(readied)
+}
+
+/// The workspace and its addresses. A ready service needs no line: its address is the proof.
+fn head(readied: &Readied) -> String {
+    let workspace = &readied.workspace;
+    let label = printable(&workspace.label);
+    let mark = match readied.trouble {
         None => format!("{GOOD}✓{GOOD:#}"),
-        Some(_) => format!("{WARNING}!{WARNING:#}"),
+        Some(_) => format!("{WARNING}▲{WARNING:#}"),
     };
     let mut text = format!(
-        "{mark} {label}  {}  {how} {}",
+        "{mark} {STRONG}{label}{STRONG:#}  {FAINT}{}{FAINT:#}  {}",
         workspace.id,
-        duration(workspace.ms.unwrap_or_default())
+        how_it_is(readied),
     );
     for line in ports::lines(&workspace.ports) {
         text.push_str(&format!("\n  {}", printable(&line)));
     }
-    for service in &workspace.services {
-        text.push_str(&format!("\n{}", ready::line(service)));
-    }
     if !workspace.isolation.degraded.is_empty() {
         let degraded = printable(&workspace.isolation.degraded.join(", "));
-        text.push_str(&format!("\n  {WARNING}degraded{WARNING:#}  {degraded}"));
+        text.push_str(&format!(
+            "\n  {WARNING}▲{WARNING:#} without {degraded} (holm doctor)"
+        ));
     }
     text
 }
 
-fn notes(workspace: &Workspace) -> String {
-    let notes = workspace.notes.iter().map(|note| {
-        let note = printable(note);
-        format!("\n  {FAINT}note{FAINT:#}  {note}")
-    });
-    notes.collect()
+/// `ready in 38 s`, `was running`, `running after 16 s; web failed, 3 ready`.
+fn how_it_is(
+    Readied {
+        workspace, trouble, ..
+    }: &Readied,
+) -> String {
+    let time = duration(workspace.ms.unwrap_or_default());
+    let named = |is: &dyn Fn(&ServiceStatus) -> bool| -> Vec<String> {
+        let services = workspace.services.iter().filter(|one| is(one));
+        services.map(|one| printable(&one.name)).collect()
+    };
+    let starting = named(&|one| one.state == "starting");
+    let is_old = workspace.created == Some(false) && workspace.started != Some(true);
+    if trouble.is_none() && starting.is_empty() {
+        return match (workspace.created, workspace.started) {
+            (Some(false), Some(true)) => format!("started in {time}"),
+            (Some(false), _) => "was running".to_owned(),
+            _ => format!("ready in {time}"),
+        };
+    }
+    let failed = named(&ready::is_culprit);
+    let ready = named(&|one| one.state == "ready").len();
+    let mut parts = Vec::new();
+    for (names, word) in [(failed, "failed"), (starting, "starting")] {
+        if !names.is_empty() {
+            parts.push(format!("{} {word}", names.join(", ")));
+        }
+    }
+    if ready > 0 {
+        parts.push(format!("{ready} ready"));
+    }
+    let head = if is_old {
+        "was running".to_owned()
+    } else {
+        format!("running after {time}")
+    };
+    if parts.is_empty() {
+        return head;
+    }
+    format!("{head}; {}", parts.join(", "))
+}
+
+fn notes(readied: &Readied) -> String {
+    let mut lines = Vec::new();
+    if let Some(setup) = readied
+        .setup
+        .filter(|_| readied.workspace.created != Some(false))
+    {
+        let took = duration(setup.as_millis() as u64);
+        lines.push(format!(
+            "  {FAINT}setup took {took}; workspaces with the same inputs reuse it{FAINT:#}"
+        ));
+    }
+    lines.extend(rows(&readied.left.rows));
+    for note in &readied.workspace.notes {
+        lines.push(format!("  {FAINT}note{FAINT:#}  {}", printable(note)));
+    }
+    lines.into_iter().map(|line| format!("\n{line}")).collect()
 }
 
 #[cfg(test)]
@@ -320,16 +427,35 @@ mod tests {
         let mut made = workspace("fix-login");
         made.created = Some(true);
         made.ms = Some(31);
-        made.notes = vec!["not brought: .env".to_owned()];
-        let made = Readied {
-            workspace: made,
-            trouble: None,
-        };
-        let text = anstream::adapter::strip_str(&render(&made)).to_string();
+        made.notes = vec!["the disk is nearly full".to_owned()];
+        let mut made = Readied::from(made);
+        made.setup = Some(std::time::Duration::from_secs(31));
+        let shown = |made: &Readied| anstream::adapter::strip_str(&render(made)).to_string();
         assert_eq!(
-            text,
+            shown(&made),
             "✓ fix-login  waaaaaaaaaaaa  ready in 31 ms\n  \
-             degraded  landlock\n  note  not brought: .env"
+             ▲ without landlock (holm doctor)\n  \
+             setup took 31 s; workspaces with the same inputs reuse it\n  \
+             note  the disk is nearly full"
+        );
+        made.workspace.isolation.degraded.clear();
+        made.workspace.notes.clear();
+        (made.workspace.created, made.workspace.started) = (Some(false), Some(false));
+        assert_eq!(shown(&made), "✓ fix-login  waaaaaaaaaaaa  was running");
+        made.workspace.started = Some(true);
+        assert_eq!(shown(&made), "✓ fix-login  waaaaaaaaaaaa  started in 31 ms");
+        let service = |name: &str, state: &str| {
+            let service = serde_json::json!({
+                "name": name, "state": state, "pid": null, "restarts": 0, "port": null,
+                "reason": null,
+            });
+            serde_json::from_value(service).unwrap()
+        };
+        made.workspace.services = vec![service("web", "failed"), service("db", "ready")];
+        made.trouble = Some(Trouble::from(Fault::new(Code::ServiceNotReady, "x", "")));
+        assert_eq!(
+            shown(&made),
+            "▲ fix-login  waaaaaaaaaaaa  running after 31 ms; web failed, 1 ready"
         );
     }
 }

@@ -3,6 +3,7 @@
 //! Only a few well-known names are checked, so that it costs the same in every repository.
 
 use super::include::Included;
+use crate::cli::output::{FAINT, HINT, printable};
 use holm_core::config::ProjectConfig;
 use std::path::{Path, PathBuf};
 
@@ -11,13 +12,30 @@ use std::path::{Path, PathBuf};
 pub struct LeftBehind {
     /// Ignored files and directories at the checkout's root that are not copied.
     pub ignored: Vec<PathBuf>,
-    /// How dependencies are installed here, according to the lock files.
-    pub lock_files: Vec<&'static str>,
     pub submodules: Vec<String>,
     pub has_lfs: bool,
     pub setup: Vec<String>,
-    /// The note about a missing holm.toml.
-    pub without_config: Option<String>,
+    /// What a missing holm.toml means.
+    pub without_config: Left,
+}
+
+/// What was not copied or started, in both forms.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// For people.
+    pub rows: Vec<Missing>,
+    /// For machines, in the JSON output.
+    pub notes: Vec<String>,
+}
+
+/// Something that was not copied or started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// `not copied`, `not started`.
+    pub how: &'static str,
+    pub what: String,
+    pub why: &'static str,
+    pub command: String,
 }
 
 /// Settings files that programs read from the checkout.
@@ -31,20 +49,10 @@ const SETTINGS: [&str; 7] = [
     ".dev.vars",
 ];
 
+const NOT_COPIED: &str = "not copied";
+
 /// Dependencies and build output.
 const PRODUCED: [&str; 6] = ["node_modules", ".venv", "venv", "vendor", "target", "dist"];
-
-/// Lock files and their installers.
-const INSTALLERS: [(&str, &str); 8] = [
-    ("package-lock.json", "npm ci"),
-    ("pnpm-lock.yaml", "pnpm install --frozen-lockfile"),
-    ("yarn.lock", "yarn install --immutable"),
-    ("bun.lock", "bun install --frozen-lockfile"),
-    ("uv.lock", "uv sync"),
-    ("poetry.lock", "poetry install"),
-    ("composer.lock", "composer install"),
-    ("Gemfile.lock", "bundle install"),
-];
 
 /// Whether the checkout has any well-known file; only then git is asked what it ignores.
 pub fn has_notable(checkout: &Path) -> bool {
@@ -56,14 +64,8 @@ pub fn has_notable(checkout: &Path) -> bool {
 
 impl LeftBehind {
     /// What is known without asking git.
-    pub fn look(checkout: &Path, config: &ProjectConfig) -> Self {
-        let lock_files = INSTALLERS
-            .iter()
-            .filter(|(file, _)| checkout.join(file).is_file())
-            .map(|(file, _)| *file)
-            .collect();
+    pub fn look(config: &ProjectConfig) -> Self {
         Self {
-            lock_files,
             setup: config.project.setup.clone(),
             ..Self::default()
         }
@@ -77,106 +79,150 @@ impl LeftBehind {
         self
     }
 
-    /// One sentence per item, with the command for the workspace `label`.
-    pub fn notes(&self, label: &str) -> Vec<String> {
-        let mut notes = Vec::new();
-        let named = |names: &[&str]| -> Vec<String> {
+    /// Each item with the command that would bring or start it.
+    pub fn left(&self) -> Left {
+        let named = |names: &'static [&'static str]| -> Vec<&str> {
             let ignored = self.ignored.iter().filter_map(|path| path.to_str());
-            let known = ignored.filter(|path| names.contains(path));
-            known.map(str::to_owned).collect()
+            ignored.filter(|path| names.contains(path)).collect()
         };
-        let settings = named(&SETTINGS);
-        if !settings.is_empty() {
-            let options: Vec<_> = settings
-                .iter()
-                .map(|name| format!("--include {name}"))
-                .collect();
-            notes.push(format!(
-                "not brought, because git ignores it: {}; `holm up NEW-LABEL {}` brings it",
-                settings.join(", "),
-                options.join(" ")
-            ));
-        }
+        let mut left = Left::default();
+        left.include(&named(&SETTINGS), "ignored by git");
         let produced = named(&PRODUCED);
-        if !produced.is_empty() && self.setup.is_empty() {
-            notes.push(format!(
-                "not brought: {} (dependencies, build output); {}",
-                produced.join(", "),
-                self.installer(label)
-            ));
+        if self.setup.is_empty() && !produced.is_empty() {
+            let command = "holm up LABEL --warm";
+            left.rows.extend(produced.iter().map(|name| Missing {
+                how: NOT_COPIED,
+                what: (*name).to_owned(),
+                why: "dependencies",
+                command: command.to_owned(),
+            }));
+            let names = produced.join(", ");
+            left.notes
+                .push(format!("not copied (dependencies): {names}; `{command}`"));
         }
-        notes.extend(self.without_config.clone());
         if self.has_lfs {
-            notes.push(
-                "files kept in Git LFS are pointers inside; \
-                 `holm up NEW-LABEL --include PATH` brings the content of one"
-                    .to_owned(),
-            );
-        }
-        if !self.submodules.is_empty() {
-            notes.push(format!(
-                "submodules are empty inside: {}; `holm up NEW-LABEL --include PATH` brings one",
-                self.submodules.join(", ")
+            let command = "holm up LABEL --include PATH".to_owned();
+            left.notes.push(format!(
+                "files in Git LFS are pointers inside; `{command}` copies one"
             ));
+            left.rows.push(Missing {
+                how: NOT_COPIED,
+                what: "Git LFS files".to_owned(),
+                why: "only pointers",
+                command,
+            });
         }
-        notes
+        let submodules: Vec<&str> = self.submodules.iter().map(String::as_str).collect();
+        left.include(&submodules, "submodules are empty");
+        left.rows.extend(self.without_config.rows.iter().cloned());
+        left.notes.extend(self.without_config.notes.iter().cloned());
+        left
     }
+}
 
-    fn installer(&self, label: &str) -> String {
-        let known = INSTALLERS
-            .iter()
-            .find(|(file, _)| self.lock_files.contains(file));
-        match known {
-            Some((_, command)) => format!("`holm exec {label} -- {command}` installs them"),
-            None => "`holm up NEW-LABEL --warm` brings them, once for all workspaces".to_owned(),
+// === impl Left ===
+
+impl Left {
+    /// Adds paths that `--include` would copy.
+    fn include(&mut self, paths: &[&str], why: &'static str) {
+        if paths.is_empty() {
+            return;
         }
+        self.rows.extend(paths.iter().map(|path| Missing {
+            how: NOT_COPIED,
+            what: (*path).to_owned(),
+            why,
+            command: format!("holm up LABEL --include {path}"),
+        }));
+        let options: Vec<String> = paths
+            .iter()
+            .map(|path| format!("--include {path}"))
+            .collect();
+        let (paths, options) = (paths.join(", "), options.join(" "));
+        self.notes.push(format!(
+            "not copied ({why}): {paths}; `holm up LABEL {options}`"
+        ));
     }
+}
+
+/// Rows with aligned columns. What is said of the row above is not repeated.
+pub fn rows(missing: &[Missing]) -> Vec<String> {
+    let width = |of: fn(&Missing) -> usize| missing.iter().map(of).max().unwrap_or(0);
+    let how = width(|one| one.how.len());
+    let what = width(|one| one.what.chars().count());
+    let why = width(|one| one.why.len());
+    let mut before = "";
+    let rows = missing.iter().map(|one| {
+        let head = if one.how == before { "" } else { one.how };
+        before = one.how;
+        let (name, command) = (printable(&one.what), printable(&one.command));
+        let reason = one.why;
+        format!(
+            "  {FAINT}{head:how$}{FAINT:#}  {name:what$}   {reason:why$}   {HINT}{command}{HINT:#}"
+        )
+    });
+    rows.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn left() -> LeftBehind {
+    fn behind() -> LeftBehind {
         LeftBehind {
-            ignored: [".env", ".env.local", "node_modules"]
-                .map(PathBuf::from)
-                .to_vec(),
-            lock_files: vec!["package-lock.json"],
+            ignored: [".env", "node_modules"].map(PathBuf::from).to_vec(),
+            without_config: Left {
+                rows: vec![Missing {
+                    how: "not started",
+                    what: "npm run dev".to_owned(),
+                    why: "no holm.toml",
+                    command: "holm init".to_owned(),
+                }],
+                notes: vec!["looks like Node".to_owned()],
+            },
             ..LeftBehind::default()
         }
     }
 
     #[test]
-    fn every_note_names_a_command() {
+    fn every_row_ends_with_a_command() {
+        let left = behind().left();
+        let rows = anstream::adapter::strip_str(&rows(&left.rows).join("\n")).to_string();
         assert_eq!(
-            left().notes("fix"),
+            rows,
+            "  not copied   .env           ignored by git   holm up LABEL --include .env\n\
+             \u{20}              node_modules   dependencies     holm up LABEL --warm\n\
+             \u{20} not started  npm run dev    no holm.toml     holm init"
+        );
+        assert_eq!(
+            left.notes,
             [
-                "not brought, because git ignores it: .env, .env.local; \
-                 `holm up NEW-LABEL --include .env --include .env.local` brings it",
-                "not brought: node_modules (dependencies, build output); \
-                 `holm exec fix -- npm ci` installs them",
+                "not copied (ignored by git): .env; `holm up LABEL --include .env`",
+                "not copied (dependencies): node_modules; `holm up LABEL --warm`",
+                "looks like Node",
             ]
         );
         let more = LeftBehind {
             has_lfs: true,
             submodules: vec!["lib/a".to_owned()],
-            setup: vec!["npm ci".to_owned(), "PORT=$P npm 'x'".to_owned()],
-            without_config: Some("looks like Node; `holm init` would".to_owned()),
-            ..left()
+            setup: vec!["npm ci".to_owned()],
+            ..behind()
         };
-        let notes = more.notes("fix");
-        assert!(notes.iter().all(|note| note.contains("`holm ")));
         // Dependencies come from the setup.
-        assert_eq!(notes.len(), 4);
+        let what: Vec<String> = more.left().rows.into_iter().map(|one| one.what).collect();
+        assert_eq!(what, [".env", "Git LFS files", "lib/a", "npm run dev"]);
     }
 
     #[test]
     fn what_was_taken_along_is_not_named() {
         let mut included = Included::default();
-        for path in [".env", ".env.local", "node_modules"] {
+        for path in [".env", "node_modules"] {
             included.add(PathBuf::from(path));
         }
-        assert!(left().without(&included).notes("fix").is_empty());
+        let behind = LeftBehind {
+            without_config: Left::default(),
+            ..behind()
+        };
+        assert_eq!(behind.without(&included).left(), Left::default());
     }
 }

@@ -3,7 +3,7 @@
 use super::UpArgs;
 use super::bring::Bringing;
 use super::include::Included;
-use super::notes::{LeftBehind, has_notable};
+use super::notes::{Left, LeftBehind, Missing, has_notable};
 use super::start::Start;
 use crate::cli::Context;
 use crate::cli::origin::{Origin, StartArgs};
@@ -33,6 +33,8 @@ pub struct Prepared {
     pub left_behind: LeftBehind,
     /// The values of the secrets that it declares.
     pub secrets: Found,
+    /// What may have to be done, for progress.
+    pub coming: Vec<(&'static str, String)>,
 }
 
 pub async fn prepare(
@@ -50,7 +52,7 @@ pub async fn prepare(
     let wanted = Wanted {
         refs,
         commit: origin.commit(),
-        config: &origin.config,
+        config: Some(&origin.config),
     };
     let sending = send::send(&client, &checkout, wanted, cancel);
     let (project, left_behind) = tokio::try_join!(sending, left_behind(&checkout, &origin))?;
@@ -84,6 +86,7 @@ pub async fn prepare(
         }
         Granted::Nothing => Found::default(),
     };
+    let coming = coming(&origin);
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.notes = notes;
@@ -96,7 +99,39 @@ pub async fn prepare(
         included,
         left_behind,
         secrets,
+        coming,
     })
+}
+
+/// The steps of a creation, in their order.
+fn coming(origin: &Origin) -> Vec<(&'static str, String)> {
+    let config = &origin.config;
+    let commit = origin.commit().unwrap_or_default();
+    let commit: String = commit.chars().take(7).collect();
+    let display = origin
+        .resolved
+        .as_ref()
+        .and_then(|it| it.display.as_deref());
+    let code = match display {
+        Some(name) => format!("{name} {commit}"),
+        None => commit,
+    };
+    let seeded = config
+        .volumes
+        .iter()
+        .filter(|(_, volume)| !volume.seed.is_empty());
+    let seeded: Vec<String> = seeded.map(|(name, _)| format!("{name}: seed")).collect();
+    let services: Vec<String> = config.services.keys().map(ToString::to_string).collect();
+    let steps = [
+        ("code", code),
+        ("setup", config.project.setup.join(" && ")),
+        ("data", seeded.join(", ")),
+        ("services", services.join(", ")),
+    ];
+    steps
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .collect()
 }
 
 fn trust_hint(checkout: &Checkout, start: &StartArgs, arguments: &UpArgs) -> String {
@@ -106,8 +141,9 @@ fn trust_hint(checkout: &Checkout, start: &StartArgs, arguments: &UpArgs) -> Str
     } else {
         String::new()
     };
+    let label = arguments.labels.first().map_or("LABEL", String::as_str);
     format!(
-        "see it and approve it with `{go}holm trust{}`, or go on without it: `--untrusted`",
+        "look and approve: `{go}holm trust{}`\ngo on without: `holm up {label} --untrusted`",
         start.typed()
     )
 }
@@ -170,7 +206,7 @@ async fn matching(checkout: &Checkout, patterns: Vec<String>) -> Result<Vec<Path
 
 async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind, Fault> {
     let toplevel = &checkout.repository.toplevel;
-    let mut left = LeftBehind::look(toplevel, &origin.config);
+    let mut left = LeftBehind::look(&origin.config);
     left.submodules.clone_from(&origin.files.submodules);
     left.has_lfs = origin.files.has_lfs;
     left.without_config = without_config(checkout, origin).await;
@@ -186,24 +222,49 @@ async fn left_behind(checkout: &Checkout, origin: &Origin) -> Result<LeftBehind,
     Ok(left)
 }
 
-/// The note about a missing holm.toml.
-async fn without_config(checkout: &Checkout, origin: &Origin) -> Option<String> {
+/// What a holm.toml would start, if the commit has none.
+async fn without_config(checkout: &Checkout, origin: &Origin) -> Left {
     if origin.files.holm_toml.is_some() {
-        return None;
+        return Left::default();
     }
     if checkout.has(HOLM_TOML) {
+        let row = Missing {
+            how: "not used",
+            what: HOLM_TOML.to_owned(),
+            why: "not committed",
+            command: "holm up LABEL --dirty".to_owned(),
+        };
         let note = "the holm.toml of the checkout is not in the commit; commit it, or \
-                    `holm up NEW-LABEL --dirty` follows it";
-        return Some(note.to_owned());
+                    `holm up LABEL --dirty` follows it";
+        return Left {
+            rows: vec![row],
+            notes: vec![note.to_owned()],
+        };
     }
     if checkout.repository.project_id.is_some() {
         // The first `up` of the repository said it, and looking for it reads many directories.
-        return None;
+        return Left::default();
     }
     let toplevel = checkout.repository.toplevel.clone();
     // A failure here is not worth a note; the directory exists.
     let proposal = try_blocking(move || Ok(look::propose(&toplevel, &toplevel, Vec::new()).ok()));
-    proposal.await.ok()??.in_one_line()
+    let Ok(Some(proposal)) = proposal.await else {
+        return Left::default();
+    };
+    let missing = |how, what: &str| Missing {
+        how,
+        what: what.to_owned(),
+        why: "no holm.toml",
+        command: "holm init".to_owned(),
+    };
+    let setup = proposal.setup.iter();
+    let setup = setup.map(|step| missing("not set up", &step.command));
+    let services = proposal.services.iter();
+    let services = services.map(|service| missing("not started", &service.run));
+    Left {
+        rows: setup.chain(services).collect(),
+        notes: proposal.in_one_line().into_iter().collect(),
+    }
 }
 
 fn request(

@@ -75,14 +75,14 @@ impl Start {
         if start.dirty {
             recover(context, &checkout).await?;
         }
-        let origin = Origin::find(&checkout, &start);
-        let refs = async {
-            match &start.from {
-                None => SharedRefs::with_answer(&client, &checkout).await,
-                Some(_) => SharedRefs::of(&checkout).await,
-            }
+        let (origin, refs) = if start.from.is_some() {
+            let refs = SharedRefs::of(&checkout);
+            tokio::try_join!(Origin::find(&checkout, &start), refs)?
+        } else {
+            let refs = SharedRefs::with_answer(&client, &checkout).await?;
+            let origin = Origin::find_with(&checkout, &start, refs.files());
+            (origin.await?, refs)
         };
-        let (origin, refs) = tokio::try_join!(origin, refs)?;
         Ok(Self {
             client,
             checkout,

@@ -51,7 +51,7 @@ impl Terminal {
             reason: reason.clone(),
         };
         self.sessions.notices.push(&status, what);
-        self.sessions.settle();
+        self.sessions.settle(&self.registry);
         shared.tell();
         for viewer in &mut self.viewers {
             let reason = reason.clone();
