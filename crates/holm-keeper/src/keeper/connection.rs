@@ -36,10 +36,8 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
 fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
     let peer = socket_peercred(&stream)?.uid;
     if peer != rustix::process::getuid() && !peer.is_root() {
-        return send_answer(
-            &stream,
-            &Answer::Refused("another user's workspace".to_owned()),
-        );
+        let why = "another user's workspace".to_owned();
+        return send_answer(&stream, &Answer::Refused(why));
     }
     let Some(request) = read_request(&mut stream)? else {
         return Ok(());
