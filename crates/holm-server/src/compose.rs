@@ -50,8 +50,10 @@ impl App {
             Untrusted::Refuse
         };
         let (text, listed) = (create.config.as_deref(), &create.worktree_include);
-        let judged = self.judge(&project.id, text, listed).await?;
-        let (judged, mut notes) = judged.settle(untrusted)?;
+        let (judged, mut notes) = self
+            .judge(&project.id, text, listed)
+            .await?
+            .settle(untrusted)?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
         self.engine.drivers().require(asked.driver)?;
