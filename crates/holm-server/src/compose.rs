@@ -44,14 +44,9 @@ impl App {
         create: &CreateWorkspace,
         project: &ProjectRecord,
     ) -> Result<Composed, Failure> {
-        let untrusted = if create.untrusted {
-            Untrusted::Drop
-        } else {
-            Untrusted::Refuse
-        };
         let (text, listed) = (create.config.as_deref(), &create.worktree_include);
         let judged = self.judge(&project.id, text, listed).await?;
-        let (judged, mut notes) = judged.settle(untrusted)?;
+        let (judged, mut notes) = judged.settle(untrusted(create))?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
         self.engine.drivers().require(asked.driver)?;
@@ -167,6 +162,15 @@ impl App {
             None => None,
         };
         Ok((Brought { include_tar, dirty }, received))
+    }
+}
+
+/// What becomes of requests that nobody approved.
+fn untrusted(create: &CreateWorkspace) -> Untrusted {
+    if create.untrusted {
+        Untrusted::Drop
+    } else {
+        Untrusted::Refuse
     }
 }
 

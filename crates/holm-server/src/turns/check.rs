@@ -43,7 +43,7 @@ impl App {
         written: &WrittenTree,
         listed: Option<LayerChanges>,
     ) -> Result<Checked, Fault> {
-        let mut found: Vec<(Vec<u8>, Kind)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         found.extend(
             written
                 .unread
@@ -163,9 +163,12 @@ fn is_replaced(files: &HashSet<&[u8]>, path: &[u8]) -> bool {
     places.any(|(place, _)| files.contains(&path[..place]))
 }
 
+/// A path and what is wrong with it.
+type Found = (Vec<u8>, Kind);
+
 /// Many hidden files of one directory become one entry.
-fn discrepancies(found: Vec<(Vec<u8>, Kind)>) -> Vec<Discrepancy> {
-    let mut groups: BTreeMap<(u8, Vec<u8>), Vec<(Vec<u8>, Kind)>> = BTreeMap::new();
+fn discrepancies(found: Vec<Found>) -> Vec<Discrepancy> {
+    let mut groups: BTreeMap<(u8, Vec<u8>), Vec<Found>> = BTreeMap::new();
     for (path, kind) in found {
         let end = path.iter().position(|byte| *byte == b'/');
         let top = end.map_or_else(|| path.clone(), |end| path[..=end].to_vec());

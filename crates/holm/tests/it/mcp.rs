@@ -270,7 +270,7 @@ fn attack_184_nonsense_is_answered_as_json_rpc_says(island: &Island) {
             );
         }
         if parts.get("id") == Some(&json!(1000)) {
-            assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), 32);
+            assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), 37);
             break;
         }
     }
