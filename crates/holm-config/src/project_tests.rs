@@ -188,7 +188,7 @@ driver = "linus"
 nested = 1
 ! 2:10: `project.nested` must be `true` or `false`, not an integer
 zzz = 1
-! 2:1: unknown key `zzz` in `project`; known here: name, root, setup, setup_inputs, include, protected_paths, isolation, driver, nested
+! 2:1: unknown key `zzz` in `project`; known here: name, root, setup, setup_inputs, setup_files, include, protected_paths, isolation, driver, nested
 "#,
     );
     check_all(
@@ -365,7 +365,7 @@ npm = "~/.npm"
 to = []
 ! 2:6: `secrets.KEY.to` is empty
 to = ["web"]
-! 2:7: there is no service (or `runs`, `sessions`) `web`
+! 2:7: there is no service (or `runs`, `sessions`, `setup`) `web`
 to = ["runs"]
 from = { stored = false }
 ! 3:19: `secrets.KEY.from.stored` can only be `true`

@@ -295,7 +295,7 @@ fn other_edits_do_not_change_the_digest() {
         ("nested = false", "nested = true"),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");
-        assert_ne!(of(&EXAMPLE.replacen(from, to, 1)), original, "{from}");
+        assert_ne!(of(&EXAMPLE.replace(from, to)), original, "{from}");
     }
 }
 

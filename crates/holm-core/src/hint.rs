@@ -75,6 +75,7 @@ pub fn for_tools(hint: &str) -> String {
 pub fn for_routes(hint: &str) -> String {
     replaced(hint, |words| match words {
         ["session", ..] => Some("/workspaces/{id}/sessions".to_owned()),
+        ["up", .., "--untrusted"] => Some("POST /workspaces with \"untrusted\": true".to_owned()),
         [verb, ..] => Some(named(verb)?.2.to_owned()),
         [] => None,
     })

@@ -80,9 +80,15 @@ fn tracked_files_that_changed_are_named() {
     // Whether git calls them ignored makes no difference.
     let kept = trees.prune(&Before::default(), &["a", "lib/b", "lib/"]);
     assert_eq!(kept.changed, ["a", "lib/b"]);
-    symlink("x", trees.place.path().join("upper/lib")).unwrap();
+    // They stay, for the user to look into.
+    assert!(trees.has("upper/a") && trees.has("upper/lib/b"));
+    let lib = trees.place.path().join("upper/lib");
+    fs::remove_file(trees.place.path().join("upper/a")).unwrap();
+    fs::remove_dir_all(&lib).unwrap();
+    symlink("x", &lib).unwrap();
     let kept = trees.prune(&Before::default(), &["lib"]);
     assert_eq!(kept.changed, ["lib"]);
+    fs::remove_file(lib).unwrap();
     trees.write("upper/a/now/a/directory", "1");
     assert_eq!(trees.prune(&Before::default(), &["a/"]).changed, ["a"]);
 }

@@ -25,6 +25,7 @@ pub struct CommentArgs {
     /// The file, and its line or lines
     #[arg(value_name = "PATH:LINE[-LINE]")]
     place: String,
+    /// What to say about these lines
     #[arg(value_name = "TEXT")]
     text: String,
     /// The text comes from elsewhere (a pull request, an issue): the agent gets it as data

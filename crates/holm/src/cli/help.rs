@@ -112,15 +112,13 @@ const TASKS: [Task; 7] = [
     },
     Task {
         name: "Set up",
-        first: &[
-            (
-                "doctor",
-                "Can this machine isolate workspaces, and how well?",
-            ),
-            ("secret", "Store secrets and see who received them"),
-            ("trust", "Approve what holm.toml asks of this machine"),
-        ],
+        first: &[(
+            "doctor",
+            "Can this machine isolate workspaces, and how well?",
+        )],
         more: &[
+            "secret",
+            "trust",
             "project",
             "mcp",
             "token",

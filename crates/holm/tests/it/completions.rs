@@ -69,7 +69,7 @@ fn bash_completes_commands_options_and_labels() {
     );
     assert_eq!(
         in_bash(&island, &["holm", "re"]),
-        ["reload", "rename", "reset", "restart", "restore"]
+        ["reload", "rename", "reset", "restart", "restore", "review"]
     );
     assert_eq!(
         in_bash(&island, &["holm", "exec", "fix"]),
@@ -137,7 +137,7 @@ fn fish_completes_commands_options_and_labels() {
     assert_eq!(complete("holm exec fix"), ["fix-feed", "fix-login"]);
     assert_eq!(
         complete("holm re"),
-        ["rename", "restart", "reset", "restore", "reload"]
+        ["rename", "restart", "reset", "restore", "review", "reload"]
     );
     assert!(complete("holm up --fr").contains(&"--from".to_owned()));
 }
@@ -149,7 +149,7 @@ fn completing_starts_nothing_and_says_nothing() {
     assert!(only_options(in_bash(&island, &["holm", "exec", ""])));
     assert_eq!(
         in_bash(&island, &["holm", "re"]),
-        ["reload", "rename", "reset", "restart", "restore"]
+        ["reload", "rename", "reset", "restart", "restore", "review"]
     );
     assert!(!island.holm_home().exists(), "no daemon was started");
     // Also when a file is in the daemon's place.

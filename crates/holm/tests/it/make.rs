@@ -256,14 +256,21 @@ fn what_cannot_be_made_says_why() {
     assert_eq!(sick["state"], "running", "{sick}");
     assert_eq!(sick["trouble"]["code"], "service_not_ready", "{sick}");
 
-    // Without approval: the same refusal as on the command line.
+    // Without approval: the same refusal as on the command line, with a route as its hint.
     shop.write("holm.toml", "[project]\ninclude = [\"*.local\"]\n");
     shop.commit("asks for something");
     let wish = of_shop(json!({ "label": "wide" }));
     let typed = shop.holm(&["up", "wide", "--json"]).error(4);
     check(WORKSPACES, wish.clone(), 409, "not_trusted");
     let reply = door.ask("POST", WORKSPACES, &wish.to_string()).json();
-    assert_eq!(reply["error"], typed);
+    for key in ["code", "message"] {
+        assert_eq!(reply["error"][key], typed[key]);
+    }
+    let hint = reply["error"]["hint"].as_str().unwrap();
+    assert!(
+        hint.ends_with("`POST /workspaces with \"untrusted\": true`"),
+        "{hint}"
+    );
     let without = of_shop(json!({ "label": "wide", "untrusted": true }));
     made(&door.ask("POST", WORKSPACES, &without.to_string()));
     shop.holm(&["trust", "--yes"]).ok();
