@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 # Tests wait for other processes much of the time.
-THREADS ?= $(shell echo $$(( $$(nproc) * 3 )))
+THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
 
 # CI builds once, so it has no use for what makes the next build faster.
 ifdef CI

@@ -216,10 +216,10 @@ impl GitError {
             GitError::MergeConflict { .. } => {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
-            GitError::NotApproved { .. } => {
-                "nothing was changed; read it with `holm review WS --mark`, then `holm approve WS`"
-                    .to_owned()
-            }
+            GitError::NotApproved { .. } => "read it: `holm review WS --mark`\n\
+                 approve it: `holm approve WS`\n\
+                 fetch and merge take commits only: `holm fetch WS --commit \"…\"`"
+                .to_owned(),
             GitError::Cancelled => "type the command again to start over".to_owned(),
             GitError::Remote { url, detail } if detail.contains("error: 30") => format!(
                 "the server leads elsewhere; `git ls-remote {url}` shows where, often the same with `.git`"

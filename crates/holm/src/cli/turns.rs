@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::figures::{age, count};
-use super::output::{BAD, FAINT, GOOD, STRONG};
+use super::output::{BAD, GOOD};
 use super::table::Table;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
@@ -51,10 +51,10 @@ pub fn run(context: &Context, arguments: TurnsArgs) -> Outcome {
         let mut table = Table::new(["", "cause", "changed", "tree", "age"]);
         for turn in &list.turns {
             table.row([
-                format!("{STRONG}@{}{STRONG:#}", turn.n),
+                format!("@{}", turn.n),
                 turn.cause.as_str().to_owned(),
                 changed(turn),
-                format!("{FAINT}{}{FAINT:#}", short(&turn.tree)),
+                short(&turn.tree).to_owned(),
                 age(&turn.at, now),
             ]);
         }
@@ -65,7 +65,9 @@ pub fn run(context: &Context, arguments: TurnsArgs) -> Outcome {
 
 fn changed(turn: &Turn) -> String {
     let (files, added, removed) = (count(turn.files, "file"), turn.added, turn.removed);
-    format!("{files} {}", lines(Some(added), Some(removed)))
+    // A table makes its cells printable, so they have no colour.
+    let lines = lines(Some(added), Some(removed));
+    format!("{files} {}", anstream::adapter::strip_str(&lines))
 }
 
 /// Added and removed lines: `+3 −1`.

@@ -57,6 +57,9 @@ fn every_cause_records_a_turn_and_the_same_tree_none() {
     let script = "printf 'one\\nmore\\n' > a.txt; echo new > new.txt; rm dir/b.txt";
     island.holm(&["run", "x", "--", "sh", "-c", script]).ok();
     assert_eq!(told(&island), ["1 run 3 +2 -1"]);
+    let shown = island.holm(&["turns", "x"]).ok().out();
+    let row: Vec<&str> = shown.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..6], ["@1", "run", "3", "files", "+2", "−1"], "{shown}");
     // Committing changes no file.
     island
         .holm(&[
