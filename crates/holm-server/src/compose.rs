@@ -165,7 +165,7 @@ impl App {
     }
 }
 
-/// What becomes of requests that nobody approved.
+/// Whether a request goes on without the parts of `holm.toml` that the user did not approve.
 fn untrusted(create: &CreateWorkspace) -> Untrusted {
     if create.untrusted {
         Untrusted::Drop

@@ -295,7 +295,7 @@ impl App {
         self.withdraw_sign_in(project, name).await
     }
 
-    /// The gateways of the project's running workspaces no longer use the sign-in, whoever has its tokens.
+    /// The gateways of the project's running workspaces no longer use the sign-in, also for runs and sessions that have its tokens.
     async fn withdraw_sign_in(&self, project: &ProjectId, name: &str) -> Result<(), Fault> {
         let mut untold = Vec::new();
         for view in self.engine.list().await? {
