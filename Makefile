@@ -1,8 +1,8 @@
 # `make demo` and `make test` do all the set-up they need on a fresh Debian machine with Rust.
 
 CARGO ?= cargo
-# Tests wait for other processes much of the time.
-THREADS ?= $(shell echo $$(( $$(nproc) * 2 )))
+# Tests wait for other processes and for time limits much of the time.
+THREADS ?= $(shell echo $$(( $$(nproc) * 3 )))
 
 # CI builds once, so it has no use for what makes the next build faster.
 ifdef CI
@@ -14,8 +14,9 @@ endif
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# holm embeds the small program of its keepers and inits, which is built first, with the same flags.
-roles = HOLM_ROLES_PROGRAM="$$(scripts/roles $(1))"
+# holm embeds the small program of its keepers and inits, which is built first, with the same flags, and the page of the
+# dashboard.
+roles = HOLM_PAGE="$$(scripts/page)" && HOLM_ROLES_PROGRAM="$$(scripts/roles $(1))" && export HOLM_PAGE HOLM_ROLES_PROGRAM &&
 
 demo: ## two agents' workspaces of examples/shop: four services each, the same ports, two databases
 	@scripts/set-up demo
@@ -33,6 +34,7 @@ BUILT = $${CARGO_TARGET_DIR:-target}
 build static static-test: export RUSTFLAGS = -C target-feature=+crt-static
 
 build: ## holm itself, optimised and without shared libraries: one file, which can be copied anywhere
+	@scripts/set-up build
 	$(call roles,build --release --target $(HOST)) $(CARGO) build --release --locked -p holm --target $(HOST)
 	@mkdir -p "$(BUILT)/release" && cp --remove-destination "$(BUILT)/$(HOST)/release/holm" "$(BUILT)/release/holm"
 
@@ -41,7 +43,7 @@ static: build ## checks that it runs in an empty directory and as the first proc
 
 static-test: ## every test with a static program; takes as long as `make test`
 	@scripts/set-up test
-	$(call roles,test --target $(HOST)) && export HOLM_ROLES_PROGRAM && \
+	$(call roles,test --target $(HOST)) \
 	$(CARGO) build --locked -p holm --target $(HOST) && \
 	scripts/check-static "$(BUILT)/$(HOST)/debug/holm" && \
 	$(CARGO) nextest run --workspace --locked --target $(HOST) --no-run && \
@@ -59,7 +61,7 @@ lint: ## format, warnings, dependencies
 	@scripts/deny
 
 unit: ## every test, in a network of its own; lists the tests that this machine cannot run
-	$(call roles,test) && export HOLM_ROLES_PROGRAM && \
+	$(call roles,test) \
 	$(CARGO) nextest run --workspace --locked --no-run && \
 	scripts/unit --workspace --test-threads $(THREADS)
 	$(CARGO) test --doc -p holm-core --locked --offline

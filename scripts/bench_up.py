@@ -29,7 +29,7 @@ def up_and_exec(bench, repository, times, name):
             alone.append(took)
         return took + bench.time(bench.program, "exec", f"{name}-{number}", "--", "true", cwd=repository)
 
-    # `up` waits for two flushes of the disk, which are slow while it still writes what came before.
+    # `up` flushes the disk, which is slow while it still writes what came before.
     subprocess.run(["sync"], check=True)
     both, again, peer = bench.interleave(
         times, up=up,

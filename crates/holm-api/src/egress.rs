@@ -50,6 +50,15 @@ fn once() -> u64 {
     1
 }
 
+// === impl EgressEntry ===
+
+impl EgressEntry {
+    /// The gateway or the resolver said no.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.kind.as_str(), "refuse" | "resolve")
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressProcess {
     /// The pid inside the workspace.

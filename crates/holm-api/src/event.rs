@@ -18,7 +18,8 @@ pub const CURSOR: &str = "holm-cursor";
 /// An event.
 ///
 /// Types: `workspace.created|started|stopped|failed|removed|restored|renamed`,
-/// `port.opened|closed|moved`, `checkout.changed|lost`, `session.started|exited|attention`.
+/// `port.opened|closed|moved`, `checkout.changed|lost`, `session.started|exited|attention`,
+/// `inbox.opened|closed`, `notify.failed`, …
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Increases with every event; use it as `after=`.

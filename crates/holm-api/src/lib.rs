@@ -5,9 +5,11 @@
 
 pub mod audit;
 pub mod browser;
+pub mod check;
 pub mod client;
 pub mod comment;
 pub mod daemon;
+pub mod dashboard;
 pub mod disk;
 pub mod egress;
 pub mod error;
@@ -16,6 +18,7 @@ pub mod exec;
 pub mod files;
 mod fitness;
 pub mod health;
+pub mod inbox;
 pub mod moves;
 pub mod numbers;
 pub mod port;

@@ -6,8 +6,10 @@
 //! - `GET  /workspaces/{id}/review?since=` → [`Review`]; `POST` ([`Looked`]) records a look
 //! - `POST /workspaces/{id}/approve` ([`Approve`]) → [`Approved`]; `GET` → [`Approval`]
 //! - `GET  /workspaces/{id}/diff?from=@2&to=@3` → a patch between two turns
+//! - `GET  /compare?workspaces=ID,ID` → [`Comparison`]
 
 use crate::workspace::Dirty;
+use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -84,6 +86,8 @@ pub struct Review {
     pub looked_at: Option<String>,
     /// The workspace changed since the last turn; `POST /workspaces/{id}/turns` records that.
     pub changed_since: bool,
+    /// What could not be computed, and why.
+    pub notes: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -125,9 +129,12 @@ pub struct CommandEvidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckEvidence {
     pub name: String,
-    pub state: String,
+    pub state: CheckState,
     #[schema(required)]
-    pub exit_code: Option<i32>,
+    pub exit_code: Option<u8>,
+    /// How long its command ran.
+    #[schema(required)]
+    pub ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -211,6 +218,20 @@ pub struct Approved {
     pub files: Vec<String>,
     /// How many risks the tree has, compared with the start.
     pub risks: u64,
+    /// The recorded results of checks of exactly this tree.
+    pub checks: Vec<CheckEvidence>,
+}
+
+// === impl Approved ===
+
+impl Approved {
+    /// How many checks passed.
+    pub fn passed(&self) -> usize {
+        let checks = self.checks.iter();
+        checks
+            .filter(|check| check.state == CheckState::Passed)
+            .count()
+    }
 }
 
 /// The newest approval of a workspace.
@@ -229,4 +250,56 @@ pub struct Approval {
     /// Who demands it: `settings`, `policy` or `holm.toml`.
     #[schema(required)]
     pub required_by: Option<String>,
+}
+
+/// Workspaces of one project side by side, each with its last turn. No winner is named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Comparison {
+    /// In the order of the request.
+    pub workspaces: Vec<Compared>,
+    /// What could not be computed, and why.
+    pub notes: Vec<String>,
+}
+
+/// What a workspace did since the commit that it started from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Compared {
+    pub id: String,
+    pub label: String,
+    /// The number of the last turn; null: nothing was ever changed.
+    #[schema(required)]
+    pub turn: Option<u64>,
+    #[schema(required)]
+    pub tree: Option<String>,
+    pub files: u64,
+    pub added: u64,
+    pub removed: u64,
+    /// The checks of this tree.
+    pub checks: Vec<CheckEvidence>,
+    /// How long its runs took together.
+    pub ms: u64,
+    pub hosts: Vec<HostEvidence>,
+    pub volumes: Vec<VolumeEvidence>,
+    /// The heaviest first, without conflicts.
+    pub risks: Vec<Risk>,
+    /// With every live workspace of the project, and with the branch that it started from.
+    pub conflicts: Vec<ConflictWith>,
+    /// The branch that `conflicts` was compared with; null: it started from none that is known.
+    #[schema(required)]
+    pub branch: Option<String>,
+    /// The workspace changed since the last turn.
+    pub changed_since: bool,
+}
+
+/// Paths that cannot be merged with another workspace or with a branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConflictWith {
+    /// The label of the workspace, or the name of the branch.
+    pub with: String,
+    /// The id of the workspace; null: a branch.
+    #[schema(required)]
+    pub workspace: Option<String>,
+    pub paths: Vec<String>,
+    /// How many further paths there are.
+    pub more: u64,
 }

@@ -25,8 +25,10 @@ pub enum Access {
     /// A user's token. A workspace gets `not_allowed`, because the route changes what the workspace
     /// may do.
     Policy,
-    /// Only the user at the Unix socket: tokens cannot create or revoke tokens.
+    /// Only the user, at the Unix socket or in a browser that is signed in: tokens cannot create or revoke tokens.
     Person,
+    /// A browser that is signed in to the dashboard.
+    Browser,
 }
 
 /// The content of a request.
@@ -51,6 +53,7 @@ pub const ROUTES: &[Route] = &[
     json("GET", "/doctor", Access::User),
     json("GET", "/events", Access::Filtered),
     json("GET", "/audit", Access::User),
+    json("POST", "/dashboard", Access::Person),
     json("GET", "/tokens", Access::Policy),
     json("POST", "/tokens", Access::Person),
     json("DELETE", "/tokens/{token}", Access::Person),
@@ -65,6 +68,7 @@ pub const ROUTES: &[Route] = &[
     json("POST", "/secrets/import", Access::Person),
     json("GET", "/workspaces/{id}/secrets", Access::Policy),
     json("POST", "/workspaces/{id}/secrets", Access::Policy),
+    json("GET", "/inbox", Access::Filtered),
     json("GET", "/ports", Access::Filtered),
     json("GET", "/numbers", Access::Filtered),
     json("GET", "/names", Access::Filtered),
@@ -105,6 +109,7 @@ pub const ROUTES: &[Route] = &[
     json("POST", "/workspaces/{id}/browser", Access::User),
     json("GET", "/workspaces/{id}/egress", Access::Own),
     socket("/workspaces/{id}/exec", Access::Own),
+    socket("/workspaces/{id}/upload-pack", Access::User),
     json("GET", "/runs", Access::Filtered),
     json("GET", "/workspaces/{id}/runs", Access::Own),
     json("POST", "/workspaces/{id}/runs", Access::Own),
@@ -140,15 +145,21 @@ pub const ROUTES: &[Route] = &[
     json("POST", "/workspaces/{id}/capture", Access::Own),
     json("GET", "/workspaces/{id}/changes", Access::Own),
     json("GET", "/workspaces/{id}/diff", Access::Own),
+    json("GET", "/workspaces/{id}/hunks", Access::Own),
+    json("GET", "/compare", Access::User),
     json("GET", "/workspaces/{id}/turns", Access::Own),
     json("POST", "/workspaces/{id}/turns", Access::Own),
     json("POST", "/workspaces/{id}/turns/state", Access::User),
     json("GET", "/workspaces/{id}/review", Access::Own),
     json("POST", "/workspaces/{id}/review", Access::User),
+    json("GET", "/workspaces/{id}/checks", Access::Own),
+    json("POST", "/workspaces/{id}/checks", Access::Own),
+    json("POST", "/workspaces/{id}/checks/cancel", Access::Own),
     json("GET", "/workspaces/{id}/comments", Access::Own),
     json("POST", "/workspaces/{id}/comments", Access::User),
     json("POST", "/workspaces/{id}/comments/send", Access::User),
     json("POST", "/workspaces/{id}/comments/act", Access::Own),
+    json("POST", "/workspaces/{id}/notify", Access::Own),
     json("GET", "/workspaces/{id}/approve", Access::Own),
     json("POST", "/workspaces/{id}/approve", Access::Policy),
     json("GET", "/workspaces/{id}/files", Access::Own),
@@ -167,6 +178,11 @@ pub const OUTSIDE: &[Route] = &[
     json("POST", "/mcp", Access::User),
     json("GET", "/mcp", Access::User),
     json("DELETE", "/mcp", Access::User),
+    json("POST", "/ui/login", Access::Anyone),
+    json("POST", "/ui/tab", Access::Anyone),
+    json("POST", "/ui/ticket", Access::Browser),
+    json("POST", "/ui/logout", Access::Browser),
+    json("GET", "/ui/state", Access::Browser),
 ];
 
 const fn json(method: &'static str, path: &'static str, access: Access) -> Route {

@@ -13,6 +13,7 @@
 //! - `POST /uploads` (raw body) → [`Upload`]
 
 use crate::error::ErrorDetail;
+use crate::inbox::InboxItem;
 use crate::numbers::WorkspaceNumbers;
 use crate::run::Run;
 use holm_core::config::Limits;
@@ -184,6 +185,9 @@ pub struct WorkspaceList {
     /// The runs under way in them; an older daemon does not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Run>,
+    /// What needs a person in them, the most urgent first; an older daemon does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub items: Vec<InboxItem>,
     /// Set if there are more workspaces; use it as `after`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,

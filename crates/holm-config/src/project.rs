@@ -9,9 +9,10 @@ use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
 use super::{references, shape, variables};
 use holm_core::ProjectName;
+use holm_core::check::DEFAULT_TIMEOUT;
 use holm_core::config::{
-    Address, Agent, Cache, Destination, Egress, HostHeader, Inject, Limits, Name, Pattern, Place,
-    Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root,
+    Address, Agent, Cache, Check, Destination, Egress, HostHeader, Inject, Limits, Name, Pattern,
+    Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root,
     SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume, parse_duration,
     parse_size,
 };
@@ -53,10 +54,11 @@ fn build(root: &Node<'_>) -> ProjectConfig {
             .map(|node| limits(&node))
             .unwrap_or_default(),
         agents: entries(root, "agents", Name::parse, |_, node| agent(node)),
+        checks: entries(root, "checks", Name::parse, |_, node| check(node)),
         review_required: root
             .get("review")
-            .and_then(|node| node.get("required")?.flag())
-            .unwrap_or(false),
+            .is_some_and(|node| node.is_set("required")),
+        check_runs: root.get("review").is_some_and(|node| node.is_set("check")),
     }
 }
 
@@ -226,6 +228,17 @@ fn agent(node: &Node<'_>) -> Option<Agent> {
     Some(Agent {
         command: node.texts("command")?,
         timeout: node.parsed("timeout", parse_duration),
+    })
+}
+
+fn check(node: &Node<'_>) -> Option<Check> {
+    Some(Check {
+        run: node.string("run")?,
+        timeout: node
+            .parsed("timeout", parse_duration)
+            .unwrap_or(DEFAULT_TIMEOUT),
+        when: node.list("when", Pattern::parse).unwrap_or_default(),
+        volumes: node.word("volumes").unwrap_or_default(),
     })
 }
 

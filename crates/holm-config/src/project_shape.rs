@@ -57,8 +57,30 @@ pub const HOLM_TOML: Shape = table! {
     limits: optional LIMITS,
     /// The commands of coding agents.
     agents: optional map(Form::Name, &AGENT),
+    /// Commands that `holm check` runs on a turn, each in a fresh workspace, by name.
+    checks: optional map(Form::Name, &CHECK),
     /// What has to happen before work is taken over. It can only add a demand to the user's and the machine's.
-    review: optional REVIEW,
+    review: optional PROJECT_REVIEW,
+};
+
+const CHECK: Shape = table! {
+    /// The shell command. Exit code 0 passes.
+    run: required TEXT,
+    /// The time limit; a check that hits it has failed with exit code 124. Default: `10m`.
+    timeout: optional DURATION,
+    /// If none of these files changed since the starting commit, the check is skipped. Default: every change concerns
+    /// it.
+    when: optional PATTERNS,
+    /// `fresh`: volumes as a new workspace gets them. `current`: a copy of the workspace's volumes as they are now.
+    /// Default: `fresh`.
+    volumes: optional Shape::Choice(&["fresh", "current"]),
+};
+
+const PROJECT_REVIEW: Shape = table! {
+    /// `fetch`, `apply` and `merge` take only a tree that a person approved. Default: false.
+    required: optional Shape::Flag,
+    /// Run the checks in the background after each run that changed files. Default: false.
+    check: optional Shape::Flag,
 };
 
 pub const REVIEW: Shape = table! {

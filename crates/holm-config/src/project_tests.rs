@@ -3,7 +3,7 @@
 use super::*;
 use holm_core::Code;
 use holm_core::Fault;
-use holm_core::config::{DriverName, EgressMode, OnAssign, Restart, Scope};
+use holm_core::config::{CheckVolumes, DriverName, EgressMode, OnAssign, Restart, Scope};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -106,6 +106,43 @@ fn the_example_says_everything() {
     assert_eq!(config.limits.processes, Some(1024));
     let agent = &config.agents[&Name::parse("claude").unwrap()];
     assert_eq!(agent.timeout, Some(Duration::from_secs(300)));
+    let check = &config.checks[&Name::parse("test").unwrap()];
+    assert_eq!(check.run, "npm test");
+    assert_eq!(check.when.len(), 2);
+    assert_eq!(check.volumes, CheckVolumes::Fresh);
+}
+
+#[test]
+fn checks_have_defaults_and_errors() {
+    let config = good(
+        "[checks.a]\nrun = \"x\"\n[checks.b]\nrun = \"y\"\ntimeout = \"2s\"\nvolumes = \"current\"\n[review]\ncheck = true\n",
+    );
+    let check = |name: &str| &config.checks[&Name::parse(name).unwrap()];
+    assert_eq!(check("a").timeout, DEFAULT_TIMEOUT);
+    assert!(check("a").when.is_empty());
+    assert_eq!(check("b").timeout, Duration::from_secs(2));
+    assert_eq!(check("b").volumes, CheckVolumes::Current);
+    assert!(config.check_runs && !config.review_required);
+    for wrong_text in [
+        "[checks.a]\n",
+        "[checks.a]\nrun = \"\"\n",
+        "[checks.\"a/b\"]\nrun = \"x\"\n",
+        "[checks.a]\nrun = \"x\"\ntimeout = \"soon\"\n",
+        "[checks.a]\nrun = \"x\"\nwhen = [\"../x\"]\n",
+        "[checks.a]\nrun = \"x\"\nvolumes = \"mine\"\n",
+        "[checks.a]\nrun = \"x\"\nnope = 1\n",
+        "[review]\ncheck = \"yes\"\n",
+    ] {
+        assert_eq!(wrong(wrong_text).len(), 1, "{wrong_text}");
+    }
+}
+
+#[test]
+fn a_repository_cannot_notify() {
+    check_wrong(
+        "[notify]\ncommand = [\"x\"]\n",
+        &["1:2: unknown key `notify`; only your own settings, config.toml, may have it"],
+    );
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn text(form: Form) -> Value {
         Form::HttpPath => r"^/[^\s]*$",
         Form::Address => ":[0-9]{1,5}$",
         Form::ProxyUrl => "^http://",
+        Form::WebhookUrl => "^https?://",
         Form::Destination => r"^(\*\.)?[A-Za-z0-9_\[:]",
         Form::HostHeader => r"^[A-Za-z0-9_.-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?$",
     };

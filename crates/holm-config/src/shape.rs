@@ -8,7 +8,7 @@ use super::node::Node;
 use holm_core::ProjectName;
 use holm_core::config::{
     Address, Destination, HostHeader, Name, Pattern, Place, ProtectedPath, ProxyUrl, Root,
-    Variable, parse_duration, parse_size,
+    Variable, WebhookUrl, parse_duration, parse_size,
 };
 use holm_core::environment::check_name;
 use holm_core::reference::distance;
@@ -96,6 +96,7 @@ pub enum Form {
     HttpPath,
     Address,
     ProxyUrl,
+    WebhookUrl,
     Destination,
     HostHeader,
 }
@@ -287,6 +288,9 @@ fn check_map(
     }
 }
 
+/// Keys of `config.toml` that a repository must not have: they run programs on the host or tell others of the work.
+const OF_USER: [&str; 1] = ["notify"];
+
 fn unknown_key(
     name: &str,
     entry: &Node<'_>,
@@ -301,6 +305,9 @@ fn unknown_key(
     };
     let known: Vec<_> = keys.iter().map(|key| key.name).collect();
     let advice = match nearest(name, &known) {
+        _ if at.is_empty() && OF_USER.contains(&name) => {
+            "only your own settings, config.toml, may have it".to_owned()
+        }
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known here: {}", known.join(", ")),
     };
@@ -459,6 +466,7 @@ impl Form {
             },
             Form::Address => why(Address::parse(text)),
             Form::ProxyUrl => why(ProxyUrl::parse(text)),
+            Form::WebhookUrl => why(WebhookUrl::parse(text)),
             Form::Destination => why(Destination::parse(text)),
             Form::HostHeader => why(HostHeader::parse(text)),
         }

@@ -10,8 +10,9 @@ use super::shape;
 use super::user_shape::CONFIG_TOML;
 use holm_core::agents::{Consent, UserAgent};
 use holm_core::config::{
-    Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, parse_duration,
+    Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, WebhookUrl, parse_duration,
 };
+use holm_core::inbox::Reason;
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -45,8 +46,21 @@ pub struct UserConfig {
     pub hints: bool,
     /// `fetch`, `apply` and `merge` take only approved trees.
     pub review_required: bool,
+    /// `None`: by the number of cores.
+    pub checks_at_once: Option<u64>,
     /// A daemon that starts after a reboot starts what was running.
     pub resume: bool,
+    pub notify: Notify,
+}
+
+/// Where notifications go: `[notify]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Notify {
+    /// A program and its arguments.
+    pub command: Option<Vec<String>>,
+    pub webhook: Option<WebhookUrl>,
+    pub desktop: bool,
+    pub mute: Vec<Reason>,
 }
 
 /// What this machine's network needs of every program: `[network]`.
@@ -123,6 +137,15 @@ fn check_twice(root: &Node<'_>, findings: &mut Findings) {
     }
 }
 
+// === impl Notify ===
+
+impl Notify {
+    /// Notifications go nowhere.
+    pub fn is_silent(&self) -> bool {
+        self.command.is_none() && self.webhook.is_none() && !self.desktop
+    }
+}
+
 // === impl Network ===
 
 impl Network {
@@ -163,6 +186,12 @@ impl UserConfig {
         self.hints = flag("cli", "hints").unwrap_or(self.hints);
         self.review_required = flag("review", "required").unwrap_or(self.review_required);
         self.resume = flag("daemon", "resume").unwrap_or(self.resume);
+        let at_once = daemon
+            .as_ref()
+            .and_then(|daemon| daemon.get("checks_at_once")?.integer());
+        self.checks_at_once = at_once
+            .and_then(|most| u64::try_from(most).ok())
+            .or(self.checks_at_once);
         let port = daemon
             .and_then(|daemon| daemon.get("port"))
             .and_then(|port| port.integer());
@@ -188,6 +217,9 @@ impl UserConfig {
             self.network.proxy = proxy.or(self.network.proxy.take());
             let direct = node.list("no_proxy", Destination::parse);
             self.network.no_proxy = direct.unwrap_or_default();
+        }
+        if let Some(node) = root.get("notify") {
+            self.notify = notify(&node);
         }
         if let Some(node) = root.get("limits") {
             self.take_limits(limits(&node));
@@ -234,6 +266,17 @@ impl UserConfig {
             processes: written.processes.or(self.limits.processes),
             disk: written.disk.or(self.limits.disk),
         };
+    }
+}
+
+fn notify(node: &Node<'_>) -> Notify {
+    let mute = node.texts("mute").unwrap_or_default();
+    Notify {
+        command: node.texts("command"),
+        webhook: node.parsed("webhook", WebhookUrl::parse),
+        desktop: node.is_set("desktop"),
+        // The shape allows no other word.
+        mute: mute.iter().filter_map(|word| Reason::parse(word)).collect(),
     }
 }
 

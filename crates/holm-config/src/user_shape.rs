@@ -4,6 +4,7 @@ use super::project_shape::{
     DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, REVIEW, TEXTS, VARIABLE,
 };
 use super::shape::{Form, Key, Shape, table};
+use holm_core::inbox::Reason;
 
 const HOST_PATH: Shape = Shape::Text(Form::HostPath);
 const HOST_PATHS: Shape = Shape::list(&HOST_PATH);
@@ -37,6 +38,8 @@ pub const CONFIG_TOML: Shape = table! {
     egress: optional EGRESS,
     /// What has to happen before work is taken over.
     review: optional REVIEW,
+    /// Where notifications of the inbox go.
+    notify: optional NOTIFY,
     /// What this machine's network needs: a proxy, CA certificates.
     network: optional NETWORK,
     /// The initial content of a workspace's home.
@@ -58,6 +61,8 @@ const DAEMON: Shape = table! {
     stop_after: optional IDLE,
     /// Idle workspaces without unsaved work go to the trash after this, or `off`.
     remove_after: optional IDLE,
+    /// How many checks run at the same time; read when the daemon starts. Default: half of the cores, 1 to 4.
+    checks_at_once: optional Shape::Integer { least: 1, most: 64 },
     /// After a reboot, start the workspaces that were running. Default: true.
     resume: optional Shape::Flag,
 };
@@ -70,6 +75,17 @@ const CLI: Shape = table! {
 const PROJECTS: Shape = table! {
     /// Directories that `holm project find` searches.
     source_dirs: optional HOST_PATHS,
+};
+
+const NOTIFY: Shape = table! {
+    /// A program and its arguments. It gets the item as JSON on stdin, and nothing else of a workspace.
+    command: optional Shape::Command,
+    /// An address that gets the item as JSON by POST: `https://hooks.example.org/holm`. Redirects are not followed.
+    webhook: optional Shape::Text(Form::WebhookUrl),
+    /// Show notifications on the desktop with `notify-send`. Default: false.
+    desktop: optional Shape::Flag,
+    /// Reasons that notify nobody: question, refused, limit, stalled, failed, conflict, ready, comment.
+    mute: optional Shape::list(&Shape::Choice(&Reason::WORDS)),
 };
 
 const NETWORK: Shape = table! {

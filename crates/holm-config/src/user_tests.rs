@@ -37,11 +37,12 @@ fn the_defaults_can_be_read() {
 #[test]
 fn what_is_written_is_laid_over_the_defaults() {
     let config = good(
-        "[daemon]\nport = 8080\n[projects]\nsource_dirs = [\"~/work/\", \"/data/src\"]\n\
+        "[daemon]\nport = 8080\nchecks_at_once = 3\n[projects]\nsource_dirs = [\"~/work/\", \"/data/src\"]\n\
          [limits]\nmemory = \"1GiB\"\n[egress]\nmode = \"allow\"\nallow = [\"example.org\"]\n\
          [home]\ncopy = [\"~/.bashrc\"]\n[toolchains]\npaths = [\"~/tools\"]\n",
     );
     assert_eq!(config.port.unwrap().get(), 8080);
+    assert_eq!(config.checks_at_once, Some(3));
     assert_eq!(
         config.source_dirs,
         [Path::new("/home/me/work"), Path::new("/data/src")]
@@ -136,5 +137,28 @@ fn only_a_missing_file_is_the_defaults() {
         fault.message().contains("config.toml"),
         "{}",
         fault.message()
+    );
+}
+
+#[test]
+fn notifications_go_where_the_user_says() {
+    assert!(good("").notify.is_silent());
+    let notify = good(
+        "[notify]\ncommand = [\"tell\", \"-n\"]\nwebhook = \"https://hooks.example.org/a\"\ndesktop = true\n\
+         mute = [\"ready\", \"comment\"]\n",
+    )
+    .notify;
+    assert!(!notify.is_silent() && notify.desktop);
+    assert_eq!(notify.command.unwrap(), ["tell", "-n"]);
+    assert_eq!(notify.webhook.unwrap().host, "hooks.example.org");
+    assert_eq!(notify.mute, [Reason::Ready, Reason::Comment]);
+    check_wrong(
+        "[notify]\ncommand = \"tell\"\nwebhook = \"ftp://a.test\"\nmute = [\"ready\", \"bells\"]\n",
+        &[
+            "2:11: `notify.command` must be a list of a program and its arguments, not a string",
+            "3:11: `ftp://a.test` is not a valid `notify.webhook`: it must begin with `http://` or `https://`",
+            "4:18: `notify.mute` cannot be `bells`; it is one of `question`, `refused`, `limit`, `stalled`, `failed`, \
+             `conflict`, `ready`, `comment`",
+        ],
     );
 }

@@ -21,7 +21,7 @@ pub struct Reading {
 
 /// What is stored of earlier readings, also for the next daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ClockRecord {
     /// Of the last reading.
     pub boot: String,
     pub boottime: Duration,
@@ -60,7 +60,11 @@ const SLACK: Duration = Duration::from_secs(3600);
 /// boot it is more than `trash_keeps` past the latest time, because holm cannot know how long the
 /// machine was off. It is believed again when it is back, or when as much time has passed as it was
 /// ahead.
-pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (Seen, Judgement) {
+pub fn judge(
+    seen: Option<&ClockRecord>,
+    reading: &Reading,
+    trash_keeps: Duration,
+) -> (ClockRecord, Judgement) {
     let Some(seen) = seen else {
         return (believe(None, reading), Judgement::Plausible);
     };
@@ -85,7 +89,7 @@ pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (
     if believed.saturating_sub(ahead.since) >= ahead.by {
         return (believe(Some(seen), reading), Judgement::Plausible);
     }
-    let next = Seen {
+    let next = ClockRecord {
         boot: reading.boot.clone(),
         boottime: reading.boottime,
         wall: believed,
@@ -96,9 +100,9 @@ pub fn judge(seen: Option<&Seen>, reading: &Reading, trash_keeps: Duration) -> (
 }
 
 /// What to store when a person confirmed that the wall clock is right.
-pub fn believe(seen: Option<&Seen>, reading: &Reading) -> Seen {
+pub fn believe(seen: Option<&ClockRecord>, reading: &Reading) -> ClockRecord {
     let latest = seen.map_or(Duration::ZERO, |seen| seen.latest + seen.elapsed(reading));
-    Seen {
+    ClockRecord {
         boot: reading.boot.clone(),
         boottime: reading.boottime,
         wall: reading.wall,
@@ -107,9 +111,9 @@ pub fn believe(seen: Option<&Seen>, reading: &Reading) -> Seen {
     }
 }
 
-// === impl Seen ===
+// === impl ClockRecord ===
 
-impl Seen {
+impl ClockRecord {
     /// The time since the last reading, as far as it is known.
     fn elapsed(&self, reading: &Reading) -> Duration {
         if self.boot == reading.boot {
@@ -132,11 +136,17 @@ mod tests {
 
     /// A sequence of readings, each with a boot, the seconds since it, and the wall clock's
     /// distance from `START`.
-    struct Looks(Option<Seen>);
+    struct Looks(Option<ClockRecord>);
 
     impl Looks {
         #[track_caller]
-        fn check(&mut self, boot: &str, boottime: u64, wall: i64, expect: Option<u64>) -> Seen {
+        fn check(
+            &mut self,
+            boot: &str,
+            boottime: u64,
+            wall: i64,
+            expect: Option<u64>,
+        ) -> ClockRecord {
             let reading = reading(boot, boottime, wall);
             let (seen, judgement) = judge(self.0.as_ref(), &reading, WEEK);
             let expect = match expect {
@@ -162,7 +172,7 @@ mod tests {
         }
     }
 
-    fn latest(seen: &Seen) -> u64 {
+    fn latest(seen: &ClockRecord) -> u64 {
         seen.latest.as_secs() - START
     }
 

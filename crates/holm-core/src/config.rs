@@ -9,7 +9,8 @@ pub mod path;
 pub mod value;
 
 pub use network::{
-    Address, Destination, HostHeader, HostPattern, InvalidDestination, InvalidProxy, ProxyUrl,
+    Address, Destination, HostHeader, HostPattern, InvalidDestination, InvalidProxy,
+    InvalidWebhook, ProxyUrl, WebhookUrl,
 };
 pub use path::{InvalidPath, Pattern, Place, ProtectedPath, Root};
 pub use value::{
@@ -39,8 +40,11 @@ pub struct ProjectConfig {
     pub egress: Egress,
     pub limits: Limits,
     pub agents: BTreeMap<Name, Agent>,
+    pub checks: BTreeMap<Name, Check>,
     /// `fetch`, `apply` and `merge` take only approved trees.
     pub review_required: bool,
+    /// Every turn that a run records is checked.
+    pub check_runs: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -256,6 +260,26 @@ pub struct Agent {
     pub timeout: Option<Duration>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// A shell command.
+    pub run: String,
+    pub timeout: Duration,
+    /// Empty: every change concerns it.
+    pub when: Vec<Pattern>,
+    pub volumes: CheckVolumes,
+}
+
+/// The volumes that a check starts with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CheckVolumes {
+    /// As a new workspace gets them.
+    #[default]
+    Fresh,
+    /// A copy of the workspace's volumes as they are now.
+    Current,
+}
+
 /// The words of an enum as in the file, in the order of the documentation.
 pub trait Word: Copy + Sized + 'static {
     const ALL: &'static [(&'static str, Self)];
@@ -294,6 +318,7 @@ words!(Restart: "no" => No, "on-failure" => OnFailure, "always" => Always);
 words!(OnAssign: "none" => None, "hot" => Hot, "restart" => Restart, "rebuild" => Rebuild);
 words!(Policy: "isolated" => Isolated, "fork" => Fork, "shared" => Shared);
 words!(Inject: "env" => Env, "file" => File, "placeholder" => Placeholder);
+words!(CheckVolumes: "fresh" => Fresh, "current" => Current);
 words!(EgressMode: "open" => Open, "allow" => Allow, "none" => None);
 
 // === impl ProjectConfig ===

@@ -20,11 +20,14 @@ pub struct Policy {
     machine: BTreeSet<IpAddr>,
 }
 
-/// Bytes through a workspace's gateway.
+/// What went through a workspace's gateway since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Carried {
     pub bytes_in: u64,
     pub bytes_out: u64,
+    /// How many refusals the record got; a keeper of an earlier release does not say.
+    #[serde(default)]
+    pub refusals: Option<u64>,
 }
 
 /// Why a destination is refused.

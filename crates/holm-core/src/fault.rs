@@ -97,6 +97,7 @@ macro_rules! codes {
 }
 
 codes! {
+    DashboardMissing, "dashboard_missing", Failed, "holm was built without the page of the dashboard";
     Internal, "internal", Failed, "an error in holm itself; the daemon's log has the details";
     Usage, "usage", Usage, "the command line is not right";
     BadRequest, "bad_request", Usage, "the request does not have the documented form";
@@ -113,6 +114,7 @@ codes! {
     SnapshotNotFound, "snapshot_not_found", NotFound, "the workspace has no snapshot of this name";
     CommentNotFound, "comment_not_found", NotFound, "the workspace has no comment of this id";
     TurnNotFound, "turn_not_found", NotFound, "the workspace has no turn of this number";
+    CheckNotFound, "check_not_found", NotFound, "the project has no check of this name, or none at all";
     RunNotFound, "run_not_found", NotFound, "the workspace has no run of this id";
     AgentNotFound, "agent_not_found", NotFound, "no agent has this name, or none is the default";
     SecretNotFound, "secret_not_found", NotFound, "no secret of this name is stored there";
@@ -158,6 +160,7 @@ codes! {
     PortTaken, "port_taken", Refused, "another program holds the port";
     NoBrowser, "no_browser", Failed, "no browser can be started on this machine";
     InsideWorkspace, "inside_workspace", Refused, "this command does not work inside a workspace";
+    OutsideWorkspace, "outside_workspace", Refused, "this command works only inside a workspace";
     IsolationMissing, "isolation_missing", Refused, "a required part of the isolation is not available on this machine";
     LimitUnavailable, "limit_unavailable", Refused, "a limit of holm.toml cannot be enforced on this machine";
     DriverUnavailable, "driver_unavailable", Refused, "the driver is not available on this machine";
@@ -179,6 +182,7 @@ codes! {
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
     SeedFailed, "seed_failed", Failed, "a command of a volume's `seed` failed, or what it left running did not end";
+    CheckFailed, "check_failed", Failed, "a check of the project failed on this tree, or was cancelled";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";
     DaemonUnreachable, "daemon_unreachable", Unreachable, "the daemon cannot be reached or started";

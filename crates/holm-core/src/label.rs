@@ -32,6 +32,8 @@ pub enum InvalidLabel {
 
 const MAX_LABEL: usize = 40;
 const MAX_PROJECT_NAME: usize = 20;
+/// A long project name is not cut between words to less than this.
+const MIN_CUT_NAME: usize = 8;
 
 // === impl Label ===
 
@@ -81,9 +83,16 @@ impl ProjectName {
             } else if !name.ends_with('-') && !name.is_empty() {
                 name.push('-');
             }
-            if name.len() == MAX_PROJECT_NAME {
+            if name.len() > MAX_PROJECT_NAME {
                 break;
             }
+        }
+        if name.len() > MAX_PROJECT_NAME {
+            let is_between_words = name.ends_with('-');
+            name.truncate(MAX_PROJECT_NAME);
+            // Whole words, if enough of the name remains.
+            let end = name.rfind('-').filter(|end| *end >= MIN_CUT_NAME);
+            name.truncate(end.filter(|_| !is_between_words).unwrap_or(name.len()));
         }
         let name = name.trim_end_matches('-');
         Self::parse(name).unwrap_or_else(|_| Self("project".to_owned()))
@@ -190,5 +199,10 @@ mod tests {
         check("", "project");
         check("日本", "project");
         check("a-very-long-name-of-a-project", "a-very-long-name-of");
+        check("full-stack-fastapi-template", "full-stack-fastapi");
+        check("node-express-realworld-example-app", "node-express");
+        check("exactly-twenty-chars-more", "exactly-twenty-chars");
+        check("exactly-twenty-chars", "exactly-twenty-chars");
+        check("go-verylongwordwithoutend", "go-verylongwordwitho");
     }
 }

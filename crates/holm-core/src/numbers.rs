@@ -16,6 +16,8 @@ pub struct Usage {
     pub total: Load,
     /// By name; only of those that have processes.
     pub services: BTreeMap<String, Load>,
+    /// The processor time of each program that init started, with everything below it, by its pid inside.
+    pub programs: BTreeMap<u32, Duration>,
     /// The time since its processes were started.
     pub age: Duration,
 }

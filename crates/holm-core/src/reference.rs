@@ -93,11 +93,15 @@ impl WorkspaceRef {
             None => "all workspaces: `holm ls`\ncreate one: `holm up LABEL`".to_owned(),
         };
         let typed = self.0.escape_debug();
-        Fault::new(
-            Code::WorkspaceNotFound,
-            format!("no workspace {typed}"),
-            hint,
-        )
+        let mut projects: Vec<&str> = candidates.iter().map(|c| c.project.as_str()).collect();
+        projects.dedup();
+        let message = match projects.as_slice() {
+            [only] if !self.0.contains('/') => {
+                format!("{} has no workspace {typed}", only.escape_debug())
+            }
+            _ => format!("no workspace {typed}"),
+        };
+        Fault::new(Code::WorkspaceNotFound, message, hint)
     }
 
     fn ambiguous(&self, several: &[&Candidate]) -> Fault {
@@ -204,6 +208,13 @@ mod tests {
             near.hint,
             "did you mean: `api-1`\nall workspaces: `holm ls`"
         );
+        assert_eq!(near.message(), "no workspace api-2");
+        let missing = |typed: &str| {
+            let found = WorkspaceRef::new(typed).resolve(&Here::default(), &all[..1]);
+            found.unwrap_err().message()
+        };
+        assert_eq!(missing("api-2"), "shop has no workspace api-2");
+        assert_eq!(missing("blog/api-1"), "no workspace blog/api-1");
         let both = WorkspaceRef::new("api-1")
             .resolve(&Here::default(), &all)
             .unwrap_err();

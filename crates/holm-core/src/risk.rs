@@ -45,6 +45,8 @@ pub enum RiskKind {
     Invisible,
     /// A test was deleted.
     Test,
+    /// Another workspace, or the branch, changed the same lines.
+    Conflict,
     /// A file that a program executes or obeys by itself.
     Concern(concern::Kind),
     Install,
@@ -266,6 +268,7 @@ impl RiskKind {
             RiskKind::Secret => "secret",
             RiskKind::Invisible => "invisible",
             RiskKind::Test => "test",
+            RiskKind::Conflict => "conflict",
             RiskKind::Concern(kind) => kind.as_str(),
             RiskKind::Install => "install",
             RiskKind::Lock => "lock",
@@ -287,7 +290,8 @@ impl RiskKind {
             | RiskKind::Secret
             | RiskKind::Invisible
             | RiskKind::Test => Weight::High,
-            RiskKind::Concern(_)
+            RiskKind::Conflict
+            | RiskKind::Concern(_)
             | RiskKind::Install
             | RiskKind::Lock
             | RiskKind::Exec

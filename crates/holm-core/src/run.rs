@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// Who asked for a run or a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asker {
+pub enum Requester {
     /// A program inside the workspace. It could read the secrets of what it starts, so what it starts
     /// gets none.
     #[default]
@@ -26,7 +26,7 @@ pub struct RunOrder {
     pub message: String,
     pub timeout_ms: u64,
     #[serde(default)]
-    pub asker: Asker,
+    pub asker: Requester,
 }
 
 /// The state of a run, as the keeper reports or records it.
@@ -45,14 +45,14 @@ pub struct RunEnd {
     pub at_ms: i64,
     /// As a shell would say it.
     pub code: u8,
-    pub how: How,
+    pub how: RunEnding,
     /// Why, where that is known.
     pub cause: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum How {
+pub enum RunEnding {
     /// By itself.
     Exited,
     /// Its program could not be started.
@@ -124,19 +124,22 @@ impl RunEnd {
     /// What the record says from now on.
     pub fn state(&self) -> RunState {
         match (self.how, self.code) {
-            (How::Exited, 0) => RunState::Succeeded,
-            (How::Exited | How::NotStarted, _) => RunState::Failed,
-            (How::TimedOut, _) => RunState::TimedOut,
-            (How::Cancelled | How::Stopped, _) => RunState::Cancelled,
-            (How::Died, _) => RunState::Lost,
+            (RunEnding::Exited, 0) => RunState::Succeeded,
+            (RunEnding::Exited | RunEnding::NotStarted, _) => RunState::Failed,
+            (RunEnding::TimedOut, _) => RunState::TimedOut,
+            (RunEnding::Cancelled | RunEnding::Stopped, _) => RunState::Cancelled,
+            (RunEnding::Died, _) => RunState::Lost,
         }
     }
 
     pub fn reason(&self) -> Option<String> {
         let why = match self.how {
-            How::Stopped => Some("the workspace was stopped"),
-            How::Died => Some("the workspace ended"),
-            How::Exited | How::NotStarted | How::TimedOut | How::Cancelled => None,
+            RunEnding::Stopped => Some("the workspace was stopped"),
+            RunEnding::Died => Some("the workspace ended"),
+            RunEnding::Exited
+            | RunEnding::NotStarted
+            | RunEnding::TimedOut
+            | RunEnding::Cancelled => None,
         };
         self.cause.clone().or(why.map(str::to_owned))
     }

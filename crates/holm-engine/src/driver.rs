@@ -71,6 +71,9 @@ pub enum Stillness {
 pub struct LayerChanges {
     /// Files and symlinks.
     pub files: Vec<Vec<u8>>,
+    /// How each of them looked, in the same order; `None`: it changed so shortly before that a later change
+    /// could look the same.
+    pub stamps: Vec<Option<Stamp>>,
     /// Paths whose entries in the base are deleted: whiteouts, and directories that replace those of the base.
     pub gone: Vec<Vec<u8>>,
     /// Repositories of their own, which the base does not have.
@@ -79,6 +82,16 @@ pub struct LayerChanges {
     pub unread: Vec<Vec<u8>>,
     /// Equal digests: the same entries with the same times.
     pub digest: [u8; 32],
+}
+
+/// What the kernel says of a file. A program inside can set the time of modification, and none of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    pub inode: u64,
+    pub size: u64,
+    pub mode: u32,
+    /// Seconds and nanoseconds of the last change.
+    pub changed: (i64, u64),
 }
 
 /// A file of the writable layer as git would store it, without filters.

@@ -1,4 +1,4 @@
-//! Points at which tests make the daemon fail, die or stop, and defences that tests switch off.
+//! Points at which tests make the daemon fail, die or stop, and what tests switch off.
 //! Called around every durable step; a release build has none.
 //!
 //! `HOLM_TEST_AT="launch:before:kill"`: the step, `before` or `after`, and the effect: `fail` (the
@@ -6,6 +6,7 @@
 
 use holm_core::{Code, Fault};
 use rustix::process::{Signal, getpid, kill_process};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +29,12 @@ pub fn is_without(defence: &str) -> bool {
     }
     let without = WITHOUT.get_or_init(|| std::env::var("HOLM_TEST_WITHOUT").unwrap_or_default());
     without.split(',').any(|name| name == defence)
+}
+
+/// Whether the file of `HOLM_TEST_OVER` exists: the test has ended, and what a stop would record is never read.
+pub(crate) fn is_test_over() -> bool {
+    cfg!(debug_assertions)
+        && std::env::var_os("HOLM_TEST_OVER").is_some_and(|file| Path::new(&file).exists())
 }
 
 /// Passes a point; the effect happens only the first time in a daemon's life.

@@ -188,20 +188,15 @@ fn borrowed_and_gone(record: &WorkspaceRecord, layer: &LayerKey) -> Fault {
 /// that `setup_files` does not name. A seed's workspace has the setup layer and its volume, empty. For a workspace that was
 /// moved, it has the first commit, because the key belongs to that one.
 fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceRecord, Fault> {
-    let id = WorkspaceId::random();
-    let word = match needed {
-        Needed::Setup(_) => "setup",
-        Needed::Seed(..) => "seed",
-    };
-    let label = Label::parse(&format!("{word}-{id}")).map_err(|error| {
-        let message = format!("cannot name the workspace of a {word}");
-        Fault::new(Code::Internal, message, "report this").because(error)
-    })?;
     let asked = &record.spec;
     let (purpose, setup, volumes) = match needed {
         Needed::Setup(setup) => {
+            let needs_it = match &record.spec.purpose {
+                Purpose::Check(check) => check.workspace.clone(),
+                Purpose::Work | Purpose::Setup(_) | Purpose::Seed(_) => record.id.to_string(),
+            };
             let setup = Setup {
-                workspace: Some(record.id.to_string()),
+                workspace: Some(needs_it),
                 ..setup.clone()
             };
             (Purpose::Setup(setup), None, Vec::new())
@@ -218,9 +213,11 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
             (Purpose::Seed(seed.clone()), setup, vec![empty])
         }
     };
+    let word = match needed {
+        Needed::Setup(_) => "setup",
+        Needed::Seed(..) => "seed",
+    };
     let spec = WorkspaceSpec {
-        id: id.to_string(),
-        label: label.to_string(),
         volumes,
         generation: 0,
         origin: None,
@@ -247,6 +244,26 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         },
         purpose,
         ..WorkspaceSpec::clone(asked)
+    };
+    temporary(record, word, spec)
+}
+
+/// The record of a temporary workspace that is made for another one. It is never acknowledged, so the next daemon
+/// undoes it after a crash.
+pub(crate) fn temporary(
+    record: &WorkspaceRecord,
+    word: &str,
+    spec: WorkspaceSpec,
+) -> Result<WorkspaceRecord, Fault> {
+    let id = WorkspaceId::random();
+    let label = Label::parse(&format!("{word}-{id}")).map_err(|error| {
+        let message = format!("cannot name the workspace of a {word}");
+        Fault::new(Code::Internal, message, "report this").because(error)
+    })?;
+    let spec = WorkspaceSpec {
+        id: id.to_string(),
+        label: label.to_string(),
+        ..spec
     };
     let at = now();
     Ok(WorkspaceRecord {

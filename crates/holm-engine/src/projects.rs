@@ -25,14 +25,6 @@ pub struct Repository {
     pub earlier_place: EarlierPlace,
 }
 
-/// Changes of a project's settings. The default changes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleChange {
-    pub protect: Vec<String>,
-    pub unprotect: Vec<String>,
-    pub isolation: Option<String>,
-}
-
 /// What the client knows about the last known path of the id's repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierPlace {
@@ -121,18 +113,11 @@ impl Engine {
     pub async fn change_rules(
         &self,
         id: &ProjectId,
-        change: RuleChange,
+        change: impl FnOnce(&mut ProjectRules),
     ) -> Result<ProjectRecord, Fault> {
         let _turn = self.inner.projects.lock().await;
         let mut project = self.project(id).await?;
-        let rules = &mut project.rules;
-        rules.protected_paths.extend(change.protect);
-        for path in &change.unprotect {
-            rules.protected_paths.remove(path);
-        }
-        if change.isolation.is_some() {
-            rules.isolation = change.isolation;
-        }
+        change(&mut project.rules);
         let row = project.clone();
         let store = &self.inner.store;
         store.call(move |store| store.save_project(&row)).await?;

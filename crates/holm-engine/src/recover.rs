@@ -8,7 +8,8 @@ use crate::engine::{Engine, Inner};
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use holm_core::Fault;
-use holm_core::plan::{Desired, Keeper};
+use holm_core::plan::{Desired, Files, Keeper};
+use holm_core::spec::Purpose;
 use holm_core::state::Birth;
 use holm_core::state::Ended;
 use std::sync::Arc;
@@ -30,6 +31,14 @@ enum Recovered {
     Left,
 }
 
+/// Of which boot the unfinished work is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Boot {
+    Same,
+    /// The machine was started again since, perhaps after a power failure.
+    Earlier,
+}
+
 /// How many are recovered concurrently.
 const AT_ONCE: usize = 8;
 
@@ -48,6 +57,10 @@ impl Engine {
             .call(|store| store.unfinished())
             .await?
             .into_iter();
+        let boot = match inner.clock.is_later_boot() {
+            true => Boot::Earlier,
+            false => Boot::Same,
+        };
         let mut recovery = Recovery::default();
         let mut tasks = JoinSet::new();
         loop {
@@ -63,10 +76,12 @@ impl Engine {
                         tokio::spawn(inner.recover_later(record, turn));
                         return (id, Ok(Recovered::Finished));
                     }
-                    (id, inner.recover(record).await)
+                    (id, inner.recover(record, boot).await)
                 });
             }
             let Some(task) = tasks.join_next().await else {
+                // Before anything new is created: the next daemon has to know of which boot that is.
+                self.keep_clock().await?;
                 return Ok(recovery);
             };
             let (id, recovered) = joined(task)?;
@@ -88,13 +103,22 @@ impl Engine {
 impl Inner {
     async fn recover_later(self: Arc<Self>, record: WorkspaceRecord, _turn: OwnedMutexGuard<()>) {
         let id = record.id.clone();
-        if let Err(fault) = self.recover(record).await {
+        if let Err(fault) = self.recover(record, Boot::Same).await {
             tracing::error!(%id, %fault, "not recovered");
         }
     }
 
-    async fn recover(&self, record: WorkspaceRecord) -> Result<Recovered, Fault> {
+    async fn recover(&self, record: WorkspaceRecord, boot: Boot) -> Result<Recovered, Fault> {
         if record.birth == Birth::Pending {
+            if boot == Boot::Earlier && self.may_be_acknowledged(&record).await? {
+                let id = record.id.clone();
+                let kept = self.store.call(move |store| {
+                    store.acknowledge(&id)?;
+                    store.set_desired(&id, Desired::Stopped)
+                });
+                kept.await?;
+                return Ok(Recovered::Left);
+            }
             self.undo(&record).await?;
             return Ok(Recovered::Undone);
         }
@@ -118,5 +142,12 @@ impl Inner {
         let goal = Goal::Reach(record.desired);
         self.converge(&record, goal, &Progress::default()).await?;
         Ok(Recovered::Finished)
+    }
+
+    /// Whether the user may have been told that this workspace exists. An acknowledgement reaches the disk a moment later
+    /// than the complete files do, so a power failure can have taken it.
+    async fn may_be_acknowledged(&self, record: &WorkspaceRecord) -> Result<bool, Fault> {
+        let observed = self.observe(&record.spec).await?.observed;
+        Ok(record.spec.purpose == Purpose::Work && observed.files == Files::Complete)
     }
 }

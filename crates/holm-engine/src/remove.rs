@@ -87,7 +87,7 @@ impl Inner {
         Err(Fault::new(
             Code::UnsavedWork,
             format!(
-                "{label} has unsaved work, which your repository does not have\n{}",
+                "{label} has work that your repository does not have\n{}",
                 unsaved.rows()
             ),
             format!("keep it: `holm fetch {id} --commit \"…\"`\n{all_the_same}"),

@@ -9,9 +9,9 @@
 use crate::clock::now;
 use holm_core::WorkspaceId;
 use holm_core::head::Tip;
-use holm_keeper::client::Asker;
+use holm_keeper::client::StatusRequests;
 use holm_keeper::process::Pulse;
-use holm_keeper::wire::Seen;
+use holm_keeper::wire::WatchReport;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,12 +37,14 @@ pub(crate) struct Reports {
     watches: AtomicU64,
     /// How often anything was marked.
     marks: AtomicU64,
+    /// Changes when a report says something that may concern a person.
+    news: watch::Sender<u64>,
 }
 
 /// A keeper's last report.
 #[derive(Clone)]
 pub(crate) struct Report {
-    pub(crate) seen: Arc<Seen>,
+    pub(crate) seen: Arc<WatchReport>,
     pub(crate) at: Timestamp,
     pub(crate) received: Instant,
 }
@@ -51,7 +53,7 @@ pub(crate) struct Entry {
     /// The watch that feeds it.
     watch: u64,
     report: Report,
-    asker: Asker,
+    asker: StatusRequests,
     pulse: Option<Pulse>,
     /// How many questions were sent.
     asked: u64,
@@ -88,6 +90,11 @@ pub(crate) struct Recording<'a> {
 impl Reports {
     fn entries(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes when a report says something that may concern a person.
+    pub(crate) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
     }
 
     /// For [`begin`](Self::begin), before the keeper is asked for its first report.
@@ -205,7 +212,7 @@ impl Reports {
 // === impl Entry ===
 
 impl Entry {
-    pub(crate) fn new(first: Seen, asker: Asker, pulse: Option<Pulse>) -> Self {
+    pub(crate) fn new(first: WatchReport, asker: StatusRequests, pulse: Option<Pulse>) -> Self {
         Self {
             watch: 0,
             report: Report::new(first),
@@ -231,7 +238,7 @@ impl Entry {
 // === impl Report ===
 
 impl Report {
-    fn new(seen: Seen) -> Self {
+    fn new(seen: WatchReport) -> Self {
         Self {
             seen: Arc::new(seen),
             at: now(),
@@ -244,15 +251,46 @@ impl Report {
 
 impl Recording<'_> {
     /// Keeps a report. After `forget`, or when another watch has begun, the report is dropped.
-    pub(crate) fn add(&self, seen: Seen) {
+    pub(crate) fn add(&self, seen: WatchReport) {
         let mut entries = self.reports.entries();
         let entry = entries.get_mut(self.id);
         if let Some(entry) = entry.filter(|entry| entry.watch == self.watch) {
             let answered = seen.answered;
+            let is_news = !concerns_the_same(&entry.report.seen, &seen);
             entry.report = Report::new(seen);
             entry.answered.send_replace(answered);
+            if is_news {
+                self.reports.news.send_modify(|count| *count += 1);
+            }
         }
     }
+}
+
+/// Whether two reports of a keeper agree in everything that decides whether a person is needed. Titles, output and bytes
+/// change all the time and decide nothing.
+fn concerns_the_same(one: &WatchReport, other: &WatchReport) -> bool {
+    let of_status = |seen: &WatchReport| {
+        let status = &seen.status;
+        let refusals = status.carried.and_then(|carried| carried.refusals);
+        let limits = status.isolation.limits_reached.clone();
+        (refusals, status.isolation.oom_kills, limits)
+    };
+    let of_sessions = |seen: &WatchReport| -> Vec<_> {
+        let sessions = seen.sessions.iter().flatten();
+        let told = sessions.map(|one| {
+            let is_watched = one.viewers > 0;
+            (
+                one.id.clone(),
+                one.attention.clone(),
+                is_watched,
+                one.exit_code,
+            )
+        });
+        told.collect()
+    };
+    one.status.services == other.status.services
+        && of_status(one) == of_status(other)
+        && of_sessions(one) == of_sessions(other)
 }
 
 impl Drop for Recording<'_> {

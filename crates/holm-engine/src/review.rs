@@ -1,8 +1,10 @@
-//! The records of reviews: turns, looks, viewed files and approvals; and their part of the store.
+//! The records of reviews: turns, looks, viewed files, checks and approvals; and their part of the store.
 
 use crate::store_error::StoreError;
 use holm_core::WorkspaceId;
+use holm_core::check::CheckState;
 use holm_core::comment::{Anchor, CommentOrigin, CommentState};
+use holm_core::conflict::Conflict;
 use holm_core::turn::{Discrepancy, TurnCause};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,10 @@ pub struct TurnDetails {
     pub discrepancies: Vec<Discrepancy>,
     /// A digest of each volume's content, as far as it was looked at.
     pub volumes: BTreeMap<String, String>,
+    /// Found after it was recorded, with the last turns of the other live workspaces and the branch. Earlier
+    /// records have none.
+    #[serde(default)]
+    pub conflicts: Vec<Conflict>,
 }
 
 /// The last look of a person at a workspace's work.
@@ -82,6 +88,9 @@ pub struct CommentDetails {
     /// Who got it; `None`: nobody yet.
     pub delivered: Option<String>,
     pub replies: Vec<ReplyRecord>,
+    /// When the agent last answered or resolved it, unless a person acted on it since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +98,32 @@ pub struct CommentDetails {
 pub struct ReplyRecord {
     pub author: String,
     pub text: String,
+    pub at: String,
+}
+
+/// The newest result of a check of one tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRecord {
+    pub workspace: WorkspaceId,
+    pub tree: String,
+    pub name: String,
+    /// Identifies what was checked: the tree, the check and the layers.
+    pub key: String,
+    pub state: CheckState,
+    /// The last turn that was checked with this tree; `None`: the starting commit itself.
+    pub turn: Option<u64>,
+    pub details: CheckDetails,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckDetails {
+    pub exit_code: Option<u8>,
+    /// Milliseconds from the start of the command to its end.
+    pub ms: Option<u64>,
+    /// Why, where the exit code does not say it.
+    pub reason: Option<String>,
+    /// When the state last changed, RFC 3339.
     pub at: String,
 }
 
@@ -115,7 +150,7 @@ pub trait ReviewStore {
     fn save_turn(&self, turn: &TurnRecord) -> Result<(), StoreError>;
 
     /// Forgets the oldest turns beyond `kept` that nothing refers to, and returns their numbers. The last
-    /// turn and those that were approved, commented or looked at stay.
+    /// turn and those that were approved, commented, checked or looked at stay.
     fn forget_surplus_turns(&self, id: &WorkspaceId, kept: u64) -> Result<Vec<u64>, StoreError>;
 
     /// Inserts or replaces a comment. Durable. `NoSuchWorkspace`.
@@ -123,6 +158,15 @@ pub trait ReviewStore {
 
     /// The comments of a workspace, oldest first.
     fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, StoreError>;
+
+    /// Inserts or replaces the result of a check of a tree. Durable. `NoSuchWorkspace`.
+    fn save_check(&self, check: &CheckRecord) -> Result<(), StoreError>;
+
+    /// The results for one tree of a workspace, by name.
+    fn checks_of(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<CheckRecord>, StoreError>;
+
+    /// Checks that have not ended, of all workspaces.
+    fn open_checks(&self) -> Result<Vec<CheckRecord>, StoreError>;
 
     fn look(&self, id: &WorkspaceId) -> Result<Option<Look>, StoreError>;
 

@@ -5,13 +5,15 @@
 //! survive a crash of the daemon; after a power failure they are missing together with everything
 //! after them, never alone.
 
+use crate::inbox::InboxStore;
 use crate::review::ReviewStore;
 use crate::run::{RunFilter, RunRecord};
 pub use crate::store_error::StoreError;
-use holm_core::clock::Seen;
+use holm_core::clock::ClockRecord;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Birth;
+use holm_core::token::Holder;
 use holm_core::trust::Ask;
 use holm_core::{Label, ProjectId, ProjectName, RequestId, RunId, TokenId, WorkspaceId};
 use jiff::Timestamp;
@@ -151,8 +153,7 @@ pub struct TokenRecord {
     pub expires_at: Option<Timestamp>,
     /// When it was first seen to be expired. From then on it is, whatever the clock says.
     pub expired_at: Option<Timestamp>,
-    /// It was made to approve trees.
-    pub may_approve: bool,
+    pub holder: Holder,
 }
 
 /// A request that changed something, or several refused requests of the same kind.
@@ -254,7 +255,7 @@ pub enum ProjectRemoval {
     Hidden,
 }
 
-pub trait Store: ReviewStore + Send + Sync + 'static {
+pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
     /// Every project that was not removed, with the number of its live workspaces.
     fn projects(&self) -> Result<Vec<(ProjectRecord, u64)>, StoreError>;
 
@@ -300,7 +301,10 @@ pub trait Store: ReviewStore + Send + Sync + 'static {
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
 
-    /// Marks the workspace as the user's and ends its open entries as `Done`. Durable.
+    /// Waits until everything that was written before is on the disk. Durable.
+    fn flush(&self) -> Result<(), StoreError>;
+
+    /// Marks the workspace as the user's and ends its open entries as `Done`.
     fn acknowledge(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
     /// Moves the record to the trash, which frees its label. Durable.
@@ -321,7 +325,8 @@ pub trait Store: ReviewStore + Send + Sync + 'static {
     /// Removed projects that no workspace needs any more.
     fn abandoned_projects(&self) -> Result<Vec<ProjectId>, StoreError>;
 
-    /// Deletes a workspace that was never acknowledged. An acknowledged one is an error.
+    /// Deletes a workspace that was never acknowledged. An acknowledged one is an error. Durable: after a power failure a
+    /// record that is still there may be kept.
     fn forget_unborn(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
     fn touch(&self, id: &WorkspaceId, at: Timestamp) -> Result<(), StoreError>;
@@ -452,9 +457,9 @@ pub trait Store: ReviewStore + Send + Sync + 'static {
     fn audit(&self, filter: &AuditFilter, most: usize) -> Result<Vec<AuditRecord>, StoreError>;
 
     /// The last clock reading.
-    fn clock(&self) -> Result<Option<Seen>, StoreError>;
+    fn clock(&self) -> Result<Option<ClockRecord>, StoreError>;
 
-    fn set_clock(&self, seen: &Seen) -> Result<(), StoreError>;
+    fn set_clock(&self, seen: &ClockRecord) -> Result<(), StoreError>;
 
     /// The last known head of the secrets record.
     fn secrets_head(&self) -> Result<Option<RecordHead>, StoreError>;

@@ -12,7 +12,9 @@ use crate::inside::{Question, ask, complaints, failed};
 use holm_core::exec::Masking;
 use holm_core::head::object_id;
 use holm_core::spec::WorkspaceSpec;
+use holm_core::tree_change::Entry;
 use holm_core::{Code, Fault, WorkspaceId};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Write;
 
@@ -21,6 +23,9 @@ use std::io::Write;
 pub struct TurnRequest<'a> {
     /// The changed paths; `None`: git reads every file.
     pub listed: Option<&'a LayerChanges>,
+    /// Listed paths that did not change since the turn before, with their entries in its tree: git does not
+    /// read them.
+    pub kept: &'a HashMap<Vec<u8>, Entry>,
     /// The tree of the turn before: the same tree is not sent again.
     pub last: Option<&'a str>,
     /// Objects that the host has besides those of the project.
@@ -61,9 +66,10 @@ const MOST_PACK: u64 = 4 << 30;
 const SYSTEM_PATH: &[u8] = b"/usr/bin:/bin:/usr/local/bin";
 
 /// `$1` is the base's commit or empty, `$2` the last tree or empty, `$3` the object format, `$4` the
-/// directory of the project's objects. Reads records that end with a zero byte: `f` + a path that exists, `g` +
-/// a path that is gone, `h` + an object that the host has, and `a` for all files. Prints `t` + the tree, `i` +
-/// ignored paths, `p` and then the pack, if there is one.
+/// directory of the project's objects. Reads records that end with a zero byte: `f` + a path that exists, `u` +
+/// an entry of the index that did not change, `g` + a path that is gone, `h` + an object that the host has, and
+/// `a` for all files. Prints `t` + the tree, `i` + ignored paths, `p` and then the pack, if there is one. The
+/// contents of unchanged entries are not here, and the host has them.
 ///
 /// Files that the workspace's own index tracks although they are ignored are recorded too: `fetch` would
 /// bring them.
@@ -82,6 +88,7 @@ echo 'ref: refs/heads/none' > "$scratch/git/HEAD"
     else
         echo 'repositoryformatversion = 0'
     fi
+    printf '[core]\nlooseCompression = 0\nfsync = none\n'
 } > "$scratch/git/config"
 printf '%s\n' "$4" > "$scratch/git/objects/info/alternates"
 if [ -f "$root/.git/info/exclude" ]; then
@@ -91,6 +98,8 @@ export HOME="$scratch" XDG_CONFIG_HOME="$scratch" GIT_CONFIG_NOSYSTEM=1 GIT_NO_R
 export GIT_DIR="$scratch/git" GIT_WORK_TREE="$root" GIT_INDEX_FILE="$scratch/index" GIT_LITERAL_PATHSPECS=1
 cat > "$scratch/asked"
 sed -zn 's/^f//p' "$scratch/asked" | sort -z > "$scratch/files"
+sed -zn 's/^u//p' "$scratch/asked" > "$scratch/kept"
+sed -z 's/^[^\t]*\t//' "$scratch/kept" | sort -z > "$scratch/same"
 sed -zn 's/^g//p' "$scratch/asked" > "$scratch/gone"
 sed -zn 's/^h//p' "$scratch/asked" | tr '\0' '\n' | sort > "$scratch/known"
 base=
@@ -107,7 +116,7 @@ else
             --pathspec-from-file="$scratch/gone" --pathspec-file-nul
     fi
     # This command takes patterns: a name that begins with a colon would be one.
-    sed -z 's|^|./|' "$scratch/files" > "$scratch/dotted"
+    sed -z 's|^|./|' "$scratch/files" "$scratch/same" > "$scratch/dotted"
     GIT_LITERAL_PATHSPECS=0 git check-ignore -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
     sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/covered"
     : > "$scratch/unsorted"
@@ -116,18 +125,24 @@ else
     fi
     sort -z "$scratch/unsorted" > "$scratch/forced"
     comm -z -23 "$scratch/covered" "$scratch/forced" > "$scratch/ignored"
+    git update-index -z --add --replace --index-info < "$scratch/kept"
+    comm -z -12 "$scratch/same" "$scratch/ignored" > "$scratch/hidden"
+    if [ -s "$scratch/hidden" ]; then
+        # A rule that is new covers them. The base has none of these: git ignores nothing that it tracks.
+        git update-index --force-remove -z --stdin < "$scratch/hidden"
+    fi
     { comm -z -23 "$scratch/files" "$scratch/ignored"; cat "$scratch/forced"; } > "$scratch/paths"
     git update-index --add --remove --replace -z --stdin < "$scratch/paths" || {
         git add -A -f --ignore-errors --pathspec-from-file="$scratch/paths" --pathspec-file-nul || [ $? -eq 1 ]
     }
 fi
-tree=$(git write-tree)
+tree=$(git write-tree --missing-ok)
 printf 't%s\0' "$tree"
 sed -z 's/^/i/' "$scratch/ignored"
 printf 'p\0'
 if [ "$tree" != "$2" ]; then
-    git rev-list --objects --no-object-names "$tree" ${base:+"^$base"} | sort -u > "$scratch/all"
-    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 pack-objects -q --stdout --delta-base-offset
+    git rev-list --objects --no-object-names --missing=allow-any "$tree" ${base:+"^$base"} | sort -u > "$scratch/all"
+    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 pack-objects -q --stdout --window=0
 fi
 "#;
 
@@ -253,7 +268,16 @@ fn input(request: &TurnRequest<'_>) -> Vec<u8> {
     match request.listed {
         None => add(b'a', b""),
         Some(listed) => {
-            listed.files.iter().for_each(|path| add(b'f', path));
+            for path in &listed.files {
+                match request.kept.get(path) {
+                    None => add(b'f', path),
+                    Some(Entry { mode, object }) => {
+                        let mut entry = format!("{mode:06o} {object}\t").into_bytes();
+                        entry.extend_from_slice(path);
+                        add(b'u', &entry);
+                    }
+                }
+            }
             listed.gone.iter().for_each(|path| add(b'g', path));
         }
     }

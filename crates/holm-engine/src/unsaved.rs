@@ -24,6 +24,8 @@ pub struct Unsaved {
     pub stashes: usize,
     /// Refs whose commits the user's repository does not have.
     pub refs: Tally,
+    /// How many commits these refs have; `None`: not known.
+    pub commits: Option<usize>,
     /// Why the examination failed.
     pub unexamined: Option<String>,
 }
@@ -36,6 +38,8 @@ pub struct Tally {
 }
 
 const MOST_NAMES: usize = 5;
+/// More refs than this are not counted exactly.
+const MOST_COUNTED: usize = 200;
 const HEAD: &str = "HEAD";
 const TIPS: &str = "--format=%(objectname) %(*objectname) %(refname)";
 /// git's exit code when it cannot start.
@@ -81,8 +85,12 @@ pub(crate) async fn examine(
         let mut unsaved = status_of(&status.good("status")?)?;
         unsaved.stashes = stashes(keeper).await?;
         let tips = tips(keeper).await?;
-        for (_, name) in missing_tips(tips, missing_objects, record).await? {
+        let missing = missing_tips(tips.clone(), missing_objects, record).await?;
+        for (_, name) in &missing {
             unsaved.refs.add(name.as_bytes());
+        }
+        if !missing.is_empty() {
+            unsaved.commits = commits(keeper, &tips, &missing, record).await;
         }
         Ok(unsaved)
     };
@@ -101,6 +109,35 @@ const STATUS: [&str; 5] = [
 async fn stashes(keeper: &KeeperClient) -> Result<usize, Fault> {
     let stashes = git(keeper, "stash list", &["stash", "list"]).await?;
     Ok(lines(&stashes.good("stash list")?).count())
+}
+
+/// Counts the commits of refs that the user's repository does not have. Commits of other refs, and the commit that the
+/// workspace started from, are in that repository. The number is only shown, so a git that does not answer is no
+/// obstacle.
+async fn commits(
+    keeper: &KeeperClient,
+    tips: &[(String, String)],
+    missing: &[(String, String)],
+    record: &WorkspaceRecord,
+) -> Option<usize> {
+    let objects = |tips: &[(String, String)]| -> Vec<String> {
+        let objects = tips.iter().take(MOST_COUNTED);
+        objects.map(|(object, _)| object.clone()).collect()
+    };
+    let known: Vec<_> = tips
+        .iter()
+        .filter(|tip| !missing.contains(tip))
+        .cloned()
+        .collect();
+    let (missing, known) = (objects(missing), objects(&known));
+    let start = record.spec.code.base_commit();
+    let mut arguments = vec!["rev-list", "--count"];
+    arguments.extend(missing.iter().map(String::as_str));
+    arguments.push("--not");
+    arguments.extend(known.iter().map(String::as_str).chain(start));
+    let counted = git(keeper, "rev-list", &arguments).await.ok()?;
+    let counted = counted.good("rev-list").ok()?;
+    String::from_utf8(counted).ok()?.trim().parse().ok()
 }
 
 /// Refs, and a detached HEAD, whose commits the user's repository does not have.
@@ -197,7 +234,11 @@ impl Unsaved {
             parts.push(("cannot be examined".to_owned(), why.clone()));
         }
         if self.refs.count > 0 {
-            parts.push(("commits".to_owned(), format!("on {}", self.refs.listed())));
+            let what = match self.commits {
+                None | Some(0) => "commits".to_owned(),
+                Some(count) => counted(count, "commit"),
+            };
+            parts.push((what, format!("on {}", self.refs.listed())));
         }
         for (tally, what) in [
             (&self.changed, "changed file"),

@@ -57,6 +57,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Changes when a keeper reports something that may concern a person: a service, a session, a limit, a refusal.
+    pub fn news(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.inner.reports.news()
+    }
+
     /// The daemon did something with a workspace: the next reader asks its keeper.
     pub fn mark(&self, id: &WorkspaceId) {
         self.inner.reports.mark(id);

@@ -17,27 +17,8 @@ use holm_core::spec::WorkspaceSpec;
 use holm_keeper::client::ExecStream;
 
 use holm_core::head::object_id;
+use holm_core::tree_change::{TreeChange, tree_changes};
 use holm_core::{Fault, WorkspaceId};
-
-/// One changed file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub path: Vec<u8>,
-    pub operation: Operation,
-    /// Only for a rename.
-    pub from: Option<Vec<u8>>,
-    pub is_binary: bool,
-    /// The new content; `None`: deleted.
-    pub object: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-    Rename,
-}
 
 /// `$1` is the commit that the workspace started from, or empty; `$2` a commit message, or empty;
 /// `$3` a [`Depth`]. Prints a line per recorded file, and then fields that end with a zero byte:
@@ -214,7 +195,7 @@ impl Engine {
     }
 
     /// The differences between the workspace's starting commit and a captured tree.
-    pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<Change>, Fault> {
+    pub async fn changes(&self, id: &WorkspaceId, tree: &str) -> Result<Vec<TreeChange>, Fault> {
         let spec = self.work_of(id).await?.spec;
         self.changes_between(id, &start_of(&spec), tree).await
     }
@@ -225,8 +206,8 @@ impl Engine {
         id: &WorkspaceId,
         from: &str,
         to: &str,
-    ) -> Result<Vec<Change>, Fault> {
-        let flags = ["-z", "-M", "-l1000", "--raw", "--numstat"];
+    ) -> Result<Vec<TreeChange>, Fault> {
+        let flags = ["-z", "-M", "-l1000", "--raw", "--numstat", "--no-abbrev"];
         let question = Question {
             what: "diff-tree",
             argv: diff_tree(&flags, from, to),
@@ -238,7 +219,32 @@ impl Engine {
         let keeper = self.inner.keeper(id).await?;
         let answer = ask(&keeper, question, keep).await?;
         let said = answer.good("diff-tree")?;
-        changes_of(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
+        tree_changes(&said).ok_or_else(|| failed("diff-tree", "unknown answer"))
+    }
+
+    /// The tree of a commit, as git inside says.
+    pub async fn tree_of(&self, id: &WorkspaceId, commit: &str) -> Result<String, Fault> {
+        self.work_of(id).await?;
+        let words = [
+            "git",
+            "--no-replace-objects",
+            "rev-parse",
+            "--verify",
+            "--end-of-options",
+        ];
+        let mut argv: Vec<Vec<u8>> = words.map(|word| word.as_bytes().to_vec()).to_vec();
+        argv.push(format!("{commit}^{{tree}}").into_bytes());
+        let question = Question {
+            what: "rev-parse",
+            argv,
+            env: Vec::new(),
+            input: Vec::new(),
+            masking: Masking::Never,
+        };
+        let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
+        let answer = ask(&self.inner.keeper(id).await?, question, keep).await?;
+        let said = answer.good("rev-parse")?;
+        object_id(said.trim_ascii_end()).ok_or_else(|| failed("rev-parse", "unknown answer"))
     }
 
     /// The same as a patch from git, with the workspace's secrets masked.
@@ -307,94 +313,4 @@ fn diff_tree(flags: &[&str], start: &str, tree: &str) -> Vec<Vec<u8>> {
         .chain(&trees)
         .map(|word| word.as_bytes().to_vec())
         .collect()
-}
-
-// === impl Operation ===
-
-impl Operation {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Operation::Create => "create",
-            Operation::Update => "update",
-            Operation::Delete => "delete",
-            Operation::Rename => "rename",
-        }
-    }
-}
-
-/// Parses `git diff-tree -z -M --raw --numstat`: all raw entries first, then all counts.
-fn changes_of(said: &[u8]) -> Option<Vec<Change>> {
-    let Some(said) = said.strip_suffix(b"\0") else {
-        return said.is_empty().then(Vec::new);
-    };
-    let mut fields = said.split(|byte| *byte == 0).peekable();
-    let mut changes = Vec::new();
-    while let Some(entry) = fields.next_if(|field| field.starts_with(b":")) {
-        let mut words = entry.rsplit(|byte| *byte == b' ');
-        let status = words.next()?.first()?;
-        let object = words.next().and_then(object_id);
-        let object = object.filter(|object| object.bytes().any(|byte| byte != b'0'));
-        let first = fields.next()?.to_vec();
-        let (path, from, operation) = match status {
-            b'A' => (first, None, Operation::Create),
-            b'M' | b'T' => (first, None, Operation::Update),
-            b'D' => (first, None, Operation::Delete),
-            b'R' => (fields.next()?.to_vec(), Some(first), Operation::Rename),
-            _ => return None,
-        };
-        changes.push(Change {
-            path,
-            operation,
-            from,
-            is_binary: false,
-            object,
-        });
-    }
-    for change in &mut changes {
-        let counts = fields.next()?;
-        change.is_binary = counts.starts_with(b"-\t-\t");
-        // For a rename the counts have no name; both names follow.
-        if counts.ends_with(b"\t") {
-            fields.next()?;
-            fields.next()?;
-        }
-    }
-    fields.next().is_none().then_some(changes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_diff_tree_says() {
-        let said = b":000000 100644 0 1 A\0new\0:100644 100755 1 1 M\0mode\0\
-            :100644 100644 1 2 R090\0old\0caf\xe9\0:100644 000000 1 0 D\0gone\0\
-            1\t0\tnew\0-\t-\tmode\x003\t1\t\0old\0caf\xe9\x000\t2\tgone\0";
-        let changes = changes_of(said).unwrap();
-        let short: Vec<_> = changes
-            .iter()
-            .map(|change| (change.path.escape_ascii().to_string(), change.operation))
-            .collect();
-        let expect = [
-            ("new", Operation::Create),
-            ("mode", Operation::Update),
-            ("caf\\xe9", Operation::Rename),
-            ("gone", Operation::Delete),
-        ];
-        assert_eq!(short, expect.map(|(path, what)| (path.to_owned(), what)));
-        assert_eq!(changes[2].from.as_deref(), Some(&b"old"[..]));
-        assert!(changes[1].is_binary && !changes[0].is_binary);
-        assert_eq!(changes_of(b""), Some(Vec::new()));
-        for wrong in [
-            &b"x"[..],
-            b"x\0",
-            b":1 2 3 4 A\0",
-            b":1 2 3 4 A\0a\0",
-            b":1 2 3 4 X\0a\x001\t1\ta\0",
-            b":1 2 3 4 A\0a\x001\t1\ta\0more\0",
-        ] {
-            assert_eq!(changes_of(wrong), None, "{}", wrong.escape_ascii());
-        }
-    }
 }

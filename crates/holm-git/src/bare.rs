@@ -99,6 +99,32 @@ impl Bare {
         Ok(objects_of_packed_refs(&self.packed_refs())?.contains(commit))
     }
 
+    /// The commit of a branch as the user's repository had it when it was last sent; a branch of a remote has
+    /// the remote's name in front. Starts no process.
+    pub fn branch(&self, name: &str) -> Result<Option<String>, GitError> {
+        let refs: BTreeMap<String, String> =
+            read_packed_refs(&self.packed_refs())?.into_iter().collect();
+        let names = [format!("refs/heads/{name}"), format!("refs/remotes/{name}")];
+        Ok(names.iter().find_map(|name| refs.get(name)).cloned())
+    }
+
+    /// The newest commit that both have; `None`: their histories have nothing in common. One process.
+    pub fn merge_base(&self, one: &str, other: &str) -> Result<Option<String>, GitError> {
+        self.check_object_id(one)?;
+        self.check_object_id(other)?;
+        let found = Git::sealed_in(&self.path, "merge-base")?
+            .args([one, other])
+            .run()?;
+        if found.status.code() == Some(1) {
+            return Ok(None);
+        }
+        let said = found.success()?;
+        let base = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let base = holm_core::head::object_id(base);
+        base.map(Some)
+            .ok_or_else(|| GitError::unexpected("merge-base", &said))
+    }
+
     /// Every file of a commit with the id of its content. One process.
     pub fn files(&self, commit: &str) -> Result<Vec<(String, String)>, GitError> {
         self.check_object_id(commit)?;

@@ -116,12 +116,20 @@ pub fn version() -> Result<Version, GitError> {
 
 /// Fails when git is missing or too old. Checked once per process.
 pub fn require_version() -> Result<(), GitError> {
+    known_version().map(drop)
+}
+
+/// The version that the first call of this process found.
+pub(crate) fn known_version() -> Result<Version, GitError> {
     static GOOD: OnceLock<Version> = OnceLock::new();
-    if GOOD.get().is_none() {
+    match GOOD.get() {
+        Some(found) => Ok(*found),
         // Two threads that set it at the same time set the same value.
-        let _ = GOOD.set(version()?);
+        None => Ok(*GOOD.get_or_init({
+            let found = version()?;
+            move || found
+        })),
     }
-    Ok(())
 }
 
 // === impl Version ===

@@ -2,6 +2,7 @@
 //! [`GitError`]; its callers turn it into a [`Fault`].
 
 use crate::command::{Finished, MINIMUM_VERSION, Version};
+use holm_core::turn::UNAPPROVED;
 use holm_core::{Code, Fault};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,6 +143,7 @@ impl GitError {
             GitError::InTheWay { .. } | GitError::ChangedSinceApply { .. } => Code::DirtyCheckout,
             GitError::DoesNotApply { .. } => Code::DoesNotApply,
             GitError::NotApproved { .. } => Code::NotApproved,
+            GitError::Failed { detail, .. } if detail.contains(UNAPPROVED) => Code::NotApproved,
             GitError::Cancelled => Code::Cancelled,
             GitError::Remote { detail, .. } if is_for_want_of_room(detail) => Code::DiskFull,
             GitError::Remote { .. } => Code::RemoteFailed,
@@ -216,7 +218,7 @@ impl GitError {
             GitError::MergeConflict { .. } => {
                 "resolve them and `git commit`, or go back with `git merge --abort`".to_owned()
             }
-            GitError::NotApproved { .. } => "read it: `holm review WS --mark`\n\
+            _ if self.code() == Code::NotApproved => "read it: `holm review WS --mark`\n\
                  approve it: `holm approve WS`\n\
                  fetch and merge take commits only: `holm fetch WS --commit \"…\"`"
                 .to_owned(),

@@ -9,7 +9,7 @@
 //! reachable.
 
 use crate::{GitError, quote};
-use holm_core::spec::Remote;
+use holm_core::spec::Code;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,17 +20,7 @@ pub const OBJECTS_INSIDE: &str = "/run/holm/objects";
 #[derive(Clone, Debug)]
 pub struct Seed {
     pub label: String,
-    /// `None`: the repository has no commit yet.
-    pub commit: Option<String>,
-    /// `sha1` or `sha256`.
-    pub object_format: String,
-    pub user_name: Option<String>,
-    pub user_email: Option<String>,
-    pub remotes: Vec<Remote>,
-    /// Lines of a shallow clone's `shallow` file.
-    pub shallow: Vec<String>,
-    /// Paths below the root that `git status` must not show.
-    pub excluded: Vec<String>,
+    pub code: Code,
     /// The file of [`Bare::packed_refs`](crate::Bare::packed_refs).
     pub packed_refs: PathBuf,
 }
@@ -56,30 +46,52 @@ pub fn seed_git_dir(upper: &Path, seed: &Seed) -> Result<(), GitError> {
     let git_dir = upper.join(".git");
     let refs = seed.packed_refs_text()?;
     let write = || -> io::Result<()> {
-        for folder in ["refs/heads/holm", "objects/info", "info"] {
-            std::fs::create_dir_all(git_dir.join(folder))?;
-        }
+        make_folders(&git_dir)?;
         let branch = format!("refs/heads/holm/{}", seed.label);
         std::fs::write(git_dir.join("HEAD"), format!("ref: {branch}\n"))?;
-        if let Some(commit) = &seed.commit {
+        if let Some(commit) = &seed.code.commit {
             std::fs::write(git_dir.join(&branch), format!("{commit}\n"))?;
         }
         std::fs::write(git_dir.join("packed-refs"), refs)?;
         std::fs::write(git_dir.join("config"), seed.config_text())?;
         let alternates = git_dir.join("objects/info/alternates");
         std::fs::write(alternates, format!("{OBJECTS_INSIDE}\n"))?;
-        std::fs::write(git_dir.join("info/exclude"), exclude_text(&seed.excluded))?;
-        if !seed.shallow.is_empty() {
-            let lines: String = seed
-                .shallow
-                .iter()
-                .map(|line| format!("{line}\n"))
-                .collect();
+        std::fs::write(
+            git_dir.join("info/exclude"),
+            exclude_text(&seed.code.excluded),
+        )?;
+        if !seed.code.shallow.is_empty() {
+            let lines = seed.code.shallow.iter();
+            let lines: String = lines.map(|line| format!("{line}\n")).collect();
             std::fs::write(git_dir.join("shallow"), lines)?;
         }
         Ok(())
     };
     write().map_err(GitError::file("write", &git_dir))
+}
+
+/// The directories of `.git`, and empty files that [`seed_git_dir`] writes in every workspace.
+pub fn make_git_places(upper: &Path) -> io::Result<()> {
+    let git_dir = upper.join(".git");
+    make_folders(&git_dir)?;
+    let always = [
+        "HEAD",
+        "packed-refs",
+        "config",
+        "objects/info/alternates",
+        "info/exclude",
+    ];
+    for file in always {
+        std::fs::write(git_dir.join(file), "")?;
+    }
+    Ok(())
+}
+
+fn make_folders(git_dir: &Path) -> io::Result<()> {
+    for folder in ["refs/heads/holm", "objects/info", "info"] {
+        std::fs::create_dir_all(git_dir.join(folder))?;
+    }
+    Ok(())
 }
 
 /// Rewrites the list of paths that `git status` must not show. Call it only before the workspace
@@ -143,8 +155,11 @@ impl Seed {
     }
 
     fn config_text(&self) -> String {
-        let mut text = core_config(&self.object_format);
-        let identity = [("name", &self.user_name), ("email", &self.user_email)];
+        let mut text = core_config(&self.code.object_format);
+        let identity = [
+            ("name", &self.code.user_name),
+            ("email", &self.code.user_email),
+        ];
         if identity.iter().any(|(_, value)| value.is_some()) {
             text.push_str("[user]\n");
         }
@@ -157,7 +172,7 @@ impl Seed {
         text.push_str("[commit]\n\tgpgsign = false\n");
         text.push_str("[tag]\n\tgpgsign = false\n\tforceSignAnnotated = false\n");
         text.push_str("[push]\n\tgpgSign = false\n");
-        for remote in &self.remotes {
+        for remote in &self.code.remotes {
             let Some(name) = quote::config_subsection(&remote.name) else {
                 continue;
             };

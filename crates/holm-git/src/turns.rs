@@ -6,9 +6,12 @@ use crate::GitError;
 use crate::bare::{Bare, is_object_id};
 use crate::command::Git;
 use crate::repository::fetch::empty_tree;
+use holm_core::tree_change::{Entry, TreeChange, tree_changes};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,28 +19,6 @@ use std::process::Command;
 pub struct TurnObjects {
     git_dir: PathBuf,
     object_format: String,
-}
-
-/// One path that differs between two trees.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeChange {
-    pub path: Vec<u8>,
-    /// The earlier path of a renamed file.
-    pub from: Option<Vec<u8>>,
-    /// `A`, `M`, `T`, `D` or `R`.
-    pub status: u8,
-    pub old: Option<Entry>,
-    pub new: Option<Entry>,
-    /// Added and removed lines; `None`: binary.
-    pub lines: Option<(u64, u64)>,
-}
-
-/// An entry of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// As git writes it, such as `0o100644`.
-    pub mode: u32,
-    pub object: String,
 }
 
 /// Doubtful names are refused, as `fetch` refuses them.
@@ -66,6 +47,10 @@ impl TurnObjects {
             git_dir: path.to_owned(),
             object_format: object_format.to_owned(),
         })
+    }
+
+    pub fn objects_dir(&self) -> PathBuf {
+        self.git_dir.join("objects")
     }
 
     /// Stores the objects of a pack, all of which are checked and complete, among them `tree`. `pack` is read
@@ -101,6 +86,20 @@ impl TurnObjects {
 
     /// Every object of a tree that the project's commit does not have. One process.
     pub fn objects_of(&self, tree: &str, base: Option<&str>) -> Result<Vec<String>, GitError> {
+        self.listed(tree, base, None)
+    }
+
+    /// The same without the contents of files. One process.
+    pub fn trees_of(&self, tree: &str, base: Option<&str>) -> Result<Vec<String>, GitError> {
+        self.listed(tree, base, Some("--filter=blob:none"))
+    }
+
+    fn listed(
+        &self,
+        tree: &str,
+        base: Option<&str>,
+        filter: Option<&str>,
+    ) -> Result<Vec<String>, GitError> {
         self.check(tree)?;
         let mut wanted = vec![tree.to_owned()];
         if let Some(base) = base {
@@ -110,6 +109,7 @@ impl TurnObjects {
         let listed = self
             .git("rev-list")?
             .args(["--objects", "--no-object-names"])
+            .more(filter)
             .more(wanted)
             .output()?;
         let text = String::from_utf8_lossy(&listed);
@@ -120,14 +120,40 @@ impl TurnObjects {
     pub fn changes(&self, from: Option<&str>, to: &str) -> Result<Vec<TreeChange>, GitError> {
         let listed = self.diff_tree(from, to, &["-z", "--raw", "--numstat", "--no-abbrev"])?;
         let listed = listed.output()?;
-        changes_of(&listed)
+        tree_changes(&listed)
             .ok_or_else(|| GitError::unexpected("diff-tree", &listed[..listed.len().min(200)]))
+    }
+
+    /// The paths that differ; both of a renamed file. Reads no content. One process.
+    pub fn changed_paths(&self, from: Option<&str>, to: &str) -> Result<Vec<Vec<u8>>, GitError> {
+        let flags = ["-z", "--name-only", "--no-renames"];
+        let listed = self.diff_tree(from, to, &flags)?.output()?;
+        let names = listed
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
+        Ok(names.map(<[u8]>::to_vec).collect())
     }
 
     /// The same as a patch on the command's stdout.
     pub fn patch(&self, from: Option<&str>, to: &str) -> Result<Command, GitError> {
         let flags = ["-p", "--binary", "--full-index"];
         Ok(self.diff_tree(from, to, &flags)?.into_command())
+    }
+
+    /// The patch of one change, without the content of a binary file.
+    pub fn patch_of(
+        &self,
+        from: Option<&str>,
+        to: &str,
+        change: &TreeChange,
+    ) -> Result<Command, GitError> {
+        let paths = [Some(&change.path), change.from.as_ref()];
+        let paths = paths.into_iter().flatten().map(|path| {
+            let literal = [b":(literal)", path.as_slice()].concat();
+            OsString::from_vec(literal)
+        });
+        let patch = self.diff_tree(from, to, &["-p", "--full-index"])?;
+        Ok(patch.more(["--"]).more(paths).into_command())
     }
 
     fn diff_tree(&self, from: Option<&str>, to: &str, flags: &[&str]) -> Result<Git, GitError> {
@@ -292,99 +318,5 @@ impl TurnObjects {
         Err(GitError::InvalidObjectId {
             text: text.chars().take(80).collect(),
         })
-    }
-}
-
-/// Parses `git diff-tree -z --raw --numstat`: all raw entries first, then all counts.
-fn changes_of(said: &[u8]) -> Option<Vec<TreeChange>> {
-    let Some(said) = said.strip_suffix(b"\0") else {
-        return said.is_empty().then(Vec::new);
-    };
-    let mut fields = said.split(|byte| *byte == 0).peekable();
-    let mut changes = Vec::new();
-    while let Some(entry) = fields.next_if(|field| field.starts_with(b":")) {
-        let entry = std::str::from_utf8(&entry[1..]).ok()?;
-        let words: Vec<&str> = entry.split(' ').collect();
-        let [old_mode, new_mode, old, new, status] = words[..] else {
-            return None;
-        };
-        let side = |mode: &str, object: &str| {
-            let mode = u32::from_str_radix(mode, 8).ok()?;
-            let object = object.to_owned();
-            Some((mode != 0).then_some(Entry { mode, object }))
-        };
-        let status = *status.as_bytes().first()?;
-        let first = fields.next()?.to_vec();
-        let (path, from) = match status {
-            b'A' | b'M' | b'T' | b'D' => (first, None),
-            b'R' => (fields.next()?.to_vec(), Some(first)),
-            _ => return None,
-        };
-        changes.push(TreeChange {
-            path,
-            from,
-            status,
-            old: side(old_mode, old)?,
-            new: side(new_mode, new)?,
-            lines: None,
-        });
-    }
-    for change in &mut changes {
-        let counts = fields.next()?;
-        let mut columns = counts.splitn(3, |byte| *byte == b'\t');
-        let mut number = || std::str::from_utf8(columns.next()?).ok()?.parse().ok();
-        change.lines = number().zip(number());
-        // For a rename the counts have no name; both names follow.
-        if counts.ends_with(b"\t") {
-            fields.next()?;
-            fields.next()?;
-        }
-    }
-    fields.next().is_none().then_some(changes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_parsed_strictly() {
-        let (zero, one, two) = ("0".repeat(40), "1".repeat(40), "2".repeat(40));
-        let said = format!(
-            ":000000 100644 {zero} {one} A\0new\0:100644 100755 {one} {two} R090\0old\0moved\0\
-             :100644 000000 {one} {zero} D\0gone\0\
-             3\t0\tnew\0-\t-\t\0old\0moved\x000\t2\tgone\0"
-        );
-        let changes = changes_of(said.as_bytes()).unwrap();
-        let short: Vec<_> = changes
-            .iter()
-            .map(|change| {
-                (
-                    change.status,
-                    change.lines,
-                    change.old.is_some(),
-                    change.new.is_some(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            short,
-            [
-                (b'A', Some((3, 0)), false, true),
-                (b'R', None, true, true),
-                (b'D', Some((0, 2)), true, false),
-            ]
-        );
-        assert_eq!(changes[1].new.as_ref().unwrap().mode, 0o100_755);
-        assert_eq!(changes[1].from.as_deref(), Some(&b"old"[..]));
-        assert_eq!(changes_of(b""), Some(Vec::new()));
-        for wrong in [
-            "x",
-            ":1 2 3 4 A\0",
-            ":1 2 3 4\0a\x001\t1\ta\0",
-            ":9 2 3 4 A\0a\x001\t1\ta\0",
-        ] {
-            assert_eq!(changes_of(wrong.as_bytes()), None, "{wrong}");
-        }
     }
 }

@@ -235,7 +235,7 @@ pub enum Answer {
     },
     /// The listening ports inside, sorted.
     Listening(Vec<u16>),
-    Seen(Box<Seen>),
+    Seen(Box<WatchReport>),
     Services(Services),
     Session(SessionResponse),
     #[serde(rename = "session_word")]
@@ -308,7 +308,7 @@ pub struct EgressPlace {
 
 /// What a keeper tells a client that watches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct WatchReport {
     pub status: Status,
     /// The listening ports inside, sorted.
     pub listening: Vec<u16>,

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 pub struct Meter {
     /// The services of processes, by pid and start time.
     marks: HashMap<Key, Option<String>>,
+    /// The pids inside of programs that init started.
+    numbers: HashMap<Key, Option<u32>>,
     /// By the directory of the workspace.
     known: HashMap<PathBuf, Known>,
     /// When all processes were last read.
@@ -106,6 +108,7 @@ impl Meter {
         });
         let usages = usages.collect();
         self.marks.retain(|key, _| alive.contains_key(key));
+        self.numbers.retain(|key, _| alive.contains_key(key));
         usages
     }
 
@@ -141,6 +144,8 @@ impl Meter {
         let mut usage = Usage::default();
         let mut names: HashMap<i32, Option<String>> = HashMap::new();
         let mut leading = None;
+        let init = family.first().map(|init| init.pid);
+        let mut programs: HashMap<i32, u32> = HashMap::new();
         for process in family {
             let load = process.load();
             usage.total.add(load);
@@ -154,6 +159,16 @@ impl Meter {
                 usage.services.entry(name.clone()).or_default().add(load);
             }
             names.insert(process.pid, mark.clone());
+            let program = if Some(process.parent) == init {
+                let number = || number_inside(process.pid, depth?);
+                *self.numbers.entry(process.key()).or_insert_with(number)
+            } else {
+                programs.get(&process.parent).copied()
+            };
+            if let Some(program) = program {
+                programs.insert(process.pid, program);
+                *usage.programs.entry(program).or_default() += load.cpu;
+            }
         }
         usage
     }

@@ -2,10 +2,10 @@
 //! its description, so the API document is complete.
 
 use super::{
-    App, audit, browsers, comments, create, daemon, data, disk, egress, events, exec, failure,
-    files, gate, gc, health, make, mcp, metrics, moves, numbers, openapi, projects, receive_pack,
-    reload, review, runs, secrets, services, sessions, tokens, trees, trust, turns, uploads, work,
-    workspaces,
+    App, audit, browsers, checks, comments, compare, create, daemon, dashboard, data, disk, egress,
+    events, exec, failure, files, gate, gc, health, inbox, make, mcp, metrics, moves, numbers,
+    openapi, projects, receive_pack, reload, review, runs, secrets, services, sessions, tokens,
+    trees, trust, turns, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -30,7 +30,7 @@ pub static TEXT: LazyLock<String> = LazyLock::new(|| {
 /// The router of the daemon's socket.
 pub fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
-    let router = router.merge(mcp::routes());
+    let router = router.merge(mcp::routes()).merge(dashboard::page_routes());
     let counting = from_fn_with_state(Arc::clone(&app), metrics::count_request);
     router
         .fallback(failure::not_found)
@@ -45,9 +45,12 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
         audit::routes(),
         browsers::routes(),
+        checks::routes(),
         comments::routes(),
+        compare::routes(),
         create::routes(),
         daemon::routes(),
+        dashboard::routes(),
         data::routes(),
         disk::routes(),
         egress::routes(),
@@ -55,6 +58,8 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         exec::routes(),
         files::routes(),
         gc::routes(),
+        inbox::routes(),
+        inbox::notify::routes(),
         make::routes(),
         moves::routes(),
         numbers::routes(),

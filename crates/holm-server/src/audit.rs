@@ -131,7 +131,13 @@ fn to_api(AuditRecord { cursor, entry }: AuditRecord) -> ApiEntry {
 pub struct Answered {
     pub status: StatusCode,
     pub code: Option<Code>,
+    pub outcome: Option<Outcome>,
 }
+
+/// What a request did, for its entry. A route puts it into its response, so that the entry is
+/// written once, with it.
+#[derive(Clone)]
+pub struct Outcome(pub String);
 
 // === impl Audit ===
 
@@ -146,7 +152,7 @@ impl Audit {
         }
     }
 
-    /// Adds the later result of a request to its entry.
+    /// Adds the later result of a request to its entry, which this queue must have got first.
     pub fn ended(
         &self,
         request: &RequestId,
@@ -192,12 +198,16 @@ impl Audit {
 
     /// Records a request and its response, if required.
     pub async fn note(&self, asked: &Asked, caller: &Caller, actor: String, answered: Answered) {
-        let Answered { status, code } = answered;
+        let Answered {
+            status,
+            code,
+            outcome,
+        } = answered;
         let is_refused = matches!(
             status,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
         );
-        let is_stranger = !matches!(caller, Caller::Person { .. } | Caller::Token { .. });
+        let is_stranger = matches!(caller, Caller::Workspace(_) | Caller::Anyone);
         let changes = asked.route.is_some_and(Route::changes);
         let counts = is_refused && is_stranger;
         let is_worth_it = changes || (counts && status != StatusCode::NOT_FOUND);
@@ -219,7 +229,7 @@ impl Audit {
             subject: asked.subject.clone(),
             status: status.as_u16(),
             code: code.map(|code| code.as_str().to_owned()),
-            outcome: None,
+            outcome: outcome.map(|Outcome(text)| text),
             count: 1,
         };
         if counts && !self.is_first(&entry) {
@@ -281,7 +291,7 @@ impl Audit {
 
     /// Whether this is the first refusal of its caller for a while. Others are counted.
     fn is_first(&self, entry: &AuditEntry) -> bool {
-        let mut refused = self.refused();
+        let mut refused = lock(&self.refused);
         if let Some(refusals) = refused.get_mut(&entry.actor) {
             refusals.count += 1;
             refusals.last = entry.clone();
@@ -300,7 +310,7 @@ impl Audit {
 
     fn due(&self) -> Vec<AuditEntry> {
         let mut due = Vec::new();
-        self.refused().retain(|_, refusals| {
+        lock(&self.refused).retain(|_, refusals| {
             if refusals.since.elapsed() < TOGETHER {
                 return true;
             }
@@ -323,8 +333,8 @@ impl Audit {
             tracing::warn!(%fault, ?entry, "who did this was not written down");
         }
     }
+}
 
-    fn refused(&self) -> MutexGuard<'_, HashMap<String, Refusals>> {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

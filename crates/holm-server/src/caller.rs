@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use holm_api::ErrorBody;
 use holm_config::paths::Paths;
 use holm_core::clone_url::CloneFrom;
-use holm_core::run::Asker;
+use holm_core::run::Requester;
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
@@ -21,6 +21,8 @@ pub enum Caller {
     Person { uid: u32 },
     /// A program with a token of the user, at the front door.
     Token { id: TokenId, name: String },
+    /// The user in a browser that is signed in to the dashboard.
+    Browser { id: TokenId },
     /// A program inside a workspace, or one with a token of that workspace.
     Workspace(WorkspaceId),
     /// Unknown. Only for routes that are open to everyone.
@@ -53,10 +55,15 @@ impl Caller {
     /// Whether it may see this workspace.
     pub fn sees(&self, id: &WorkspaceId) -> bool {
         match self {
-            Caller::Person { .. } | Caller::Token { .. } => true,
+            Caller::Person { .. } | Caller::Browser { .. } | Caller::Token { .. } => true,
             Caller::Workspace(own) => own == id,
             Caller::Anyone => false,
         }
+    }
+
+    /// Whether it is a person, and not a program that a person gave a token.
+    pub fn is_person(&self) -> bool {
+        matches!(self, Caller::Person { .. } | Caller::Browser { .. })
     }
 
     pub fn is_guest(&self) -> bool {
@@ -64,10 +71,12 @@ impl Caller {
     }
 
     /// For runs and sessions that it starts.
-    pub fn asker(&self) -> Asker {
+    pub fn asker(&self) -> Requester {
         match self {
-            Caller::Person { .. } | Caller::Token { .. } => Asker::User,
-            Caller::Workspace(_) | Caller::Anyone => Asker::Guest,
+            Caller::Person { .. } | Caller::Browser { .. } | Caller::Token { .. } => {
+                Requester::User
+            }
+            Caller::Workspace(_) | Caller::Anyone => Requester::Guest,
         }
     }
 
@@ -89,7 +98,7 @@ impl Caller {
     pub fn local(&self) -> Local {
         match self {
             Caller::Person { .. } => Local::Allowed(CloneFrom::Anywhere),
-            Caller::Token { .. } => Local::Allowed(CloneFrom::Elsewhere),
+            Caller::Browser { .. } | Caller::Token { .. } => Local::Allowed(CloneFrom::Elsewhere),
             Caller::Workspace(_) | Caller::Anyone => Local::Refused,
         }
     }
@@ -104,6 +113,7 @@ impl Caller {
     pub fn actor(&self) -> String {
         match self {
             Caller::Person { uid } => format!("user {}", user_name(*uid)),
+            Caller::Browser { id } => format!("user {} (browser {id})", self.owner()),
             Caller::Token { id, name } => format!("token {id} ({})", name.escape_debug()),
             Caller::Workspace(id) => format!("workspace {id}"),
             Caller::Anyone => "nobody".to_owned(),

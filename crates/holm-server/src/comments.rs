@@ -140,6 +140,7 @@ async fn act(
             Action::Resolve => record.details.state = CommentState::Resolved,
             Action::Reopen => record.details.state = CommentState::Open,
         }
+        record.details.answered_at = caller.is_guest().then(|| view::time(clock::wall()));
         let detail = json!({ "comment": record.id(), "by": caller.actor(), "action": act.action });
         app.engine.save_comment(record).await?;
         app.events.emit(&id, "comment.answered", detail).await;

@@ -105,7 +105,9 @@ impl App {
             agents: declared::agents(&judged),
             moving: None,
             secrets: declared::secrets(&judged.config),
+            checks: declared::checks(&judged.config),
             review_required: judged.config.review_required,
+            check_runs: judged.config.check_runs,
             declared: Some(declared_at_start(create, &judged.config)),
         };
         let (spec, narrowed) = self.within_policy(spec)?;

@@ -38,6 +38,10 @@ async fn status(State(app): State<Arc<App>>) -> Answer<Status> {
 }
 
 async fn stop(State(app): State<Arc<App>>, Body(stop): Body<Stop>) -> Answer<Status> {
+    // Checks belong to this daemon.
+    if let Err(fault) = app.cancel_checks(|_| true).await {
+        tracing::warn!(%fault, "the next daemon undoes it");
+    }
     if stop.all {
         app.stop_workspaces().await?;
         app.end_browsers(|_| true).await;

@@ -1,7 +1,8 @@
-//! The services, secrets and agents of `holm.toml` in their stored form. Called by
+//! The services, secrets, checks and agents of `holm.toml` in their stored form. Called by
 //! [`super::compose`].
 
 use super::trust::Judged;
+use holm_core::check::Check;
 use holm_core::config::{self, Name, ProjectConfig, Receiver, Variable};
 use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
 use std::collections::BTreeMap;
@@ -96,6 +97,17 @@ fn receivers(config: &ProjectConfig, to: &[Receiver]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+pub fn checks(config: &ProjectConfig) -> Vec<Check> {
+    let checks = config.checks.iter().map(|(name, check)| Check {
+        name: name.to_string(),
+        run: check.run.clone(),
+        timeout_ms: u64::try_from(check.timeout.as_millis()).unwrap_or(u64::MAX),
+        when: check.when.iter().map(ToString::to_string).collect(),
+        volumes: check.volumes,
+    });
+    checks.collect()
 }
 
 /// The agents. They were approved, or removed before.

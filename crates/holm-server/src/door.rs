@@ -6,6 +6,7 @@
 
 use super::App;
 use super::caller::Way;
+use super::dashboard;
 use super::guests;
 use super::routes::holder;
 use super::startup::unusable;
@@ -46,14 +47,14 @@ struct Sites {
 
 #[derive(Default, Serialize, Deserialize)]
 struct Known {
-    sites: HashMap<String, Seen>,
+    sites: HashMap<String, SiteRecord>,
     /// The file could not be read once, so every site may have had another workspace.
     #[serde(default)]
     is_incomplete: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Seen {
+struct SiteRecord {
     workspace: String,
     /// Whether it had another one before.
     again: bool,
@@ -96,7 +97,7 @@ impl Door {
     }
 
     /// Serves the workspaces of these routes for as long as it is polled.
-    pub fn serve(self, app: &App, api: &Router) -> impl Future<Output = ()> + use<> {
+    pub fn serve(self, app: &Arc<App>, api: &Router) -> impl Future<Output = ()> + use<> {
         let sites = Arc::new(Sites::open(app.paths.data_dir.join("sites.json")));
         let (routes, metrics) = (app.routes.clone(), Arc::clone(&app.metrics));
         let traffic = routes.inward().traffic().clone();
@@ -104,7 +105,7 @@ impl Door {
             used: Arc::new(move |id| traffic.note(id)),
             generations: Arc::new(move |site, id| sites.generation(site, id)),
             answered: Arc::new(move |status| metrics.count_at_the_front_door(status)),
-            daemon: Some(daemon(api.clone())),
+            daemon: Some(daemon(Arc::clone(app), api.clone())),
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
@@ -114,9 +115,13 @@ impl Door {
     }
 }
 
-/// The API, as the front door calls it.
-fn daemon(api: Router) -> Daemon {
+/// The dashboard and the API, as the front door calls them.
+fn daemon(app: Arc<App>, api: Router) -> Daemon {
     Arc::new(move |request, sever| {
+        if let Some(page) = dashboard::page::answer(&app, &request) {
+            let page = page.map(|body| body.map_err(BodyError::from).boxed_unsync());
+            return Box::pin(async move { page });
+        }
         let answer = guests::answer(api.clone(), Way::Door(sever), request);
         Box::pin(async move {
             let answer = answer.await.unwrap_or_else(|never| match never {});
@@ -194,7 +199,7 @@ impl Sites {
             None => known.is_incomplete,
         };
         let workspace = id.to_string();
-        let seen = Seen { workspace, again };
+        let seen = SiteRecord { workspace, again };
         known.sites.insert(site.to_owned(), seen);
         // Known structures serialise.
         let text = serde_json::to_vec(&*known).unwrap_or_default();

@@ -10,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::egress::{EgressEntry, EgressList};
+use holm_core::{Fault, WorkspaceId};
 use holm_keeper::wire::EgressFrom;
+use jiff::Timestamp;
 use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
@@ -78,4 +80,26 @@ async fn egress(
         Some((piece, (keeper, place, Vec::new())))
     });
     Ok(jsonl::response(HttpBody::from_stream(lines)))
+}
+
+// === impl App ===
+
+impl App {
+    /// The entries of a workspace's record from a time on, of at most so many last ones.
+    pub async fn egress_since(
+        &self,
+        id: &WorkspaceId,
+        since: Option<Timestamp>,
+        most: usize,
+    ) -> Result<Vec<EgressEntry>, Fault> {
+        let keeper = self.engine.reader(id).await?;
+        let (record, _) = keeper.egress(EgressFrom::Last(most)).await?;
+        let lines = record.split(|byte| *byte == b'\n');
+        let entries = lines.filter_map(|line| serde_json::from_slice::<EgressEntry>(line).ok());
+        let is_wanted = |entry: &EgressEntry| {
+            let at: Option<Timestamp> = entry.time.parse().ok();
+            since.is_none_or(|since| at.is_some_and(|at| at >= since))
+        };
+        Ok(entries.filter(is_wanted).collect())
+    }
 }

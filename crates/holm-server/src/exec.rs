@@ -1,4 +1,5 @@
-//! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside.
+//! `GET /workspaces/{id}/exec`: a WebSocket between a client and a command inside. `/upload-pack` is the same for the one
+//! command through which commits leave, which the daemon chooses.
 
 use super::App;
 use super::caller::Caller;
@@ -14,11 +15,13 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use holm_api::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Resume};
+use holm_core::head::object_id;
 use holm_core::{Fault, RequestId, WorkspaceId};
-use holm_engine::Stopped;
+use holm_engine::{Stopped, inside};
 use holm_keeper::client::ExecStream;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
 
@@ -33,6 +36,36 @@ pub struct Named {
     key: Option<String>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Fetched {
+    /// The client's secret for reconnecting to the command.
+    #[param(pattern = "^[0-9A-Za-z]{16,64}$")]
+    key: Option<String>,
+    /// The commit that is fetched.
+    #[param(pattern = "^[0-9a-f]{40}([0-9a-f]{24})?$")]
+    commit: String,
+}
+
+/// The time limit of a transfer.
+const LONGEST_TRANSFER: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// Any object may be requested: the state of the working tree is on no ref. Progress messages of
+/// upload-pack distinguish a blocked pack from one that takes long.
+const UPLOAD_PACK: [&str; 10] = [
+    "git",
+    "-c",
+    "uploadpack.allowAnySHA1InWant=true",
+    "-c",
+    "uploadpack.hideRefs=refs/",
+    "-c",
+    "uploadpack.keepAlive=0",
+    "upload-pack",
+    "--timeout=600",
+    ".",
+];
+
 /// The first message: a new command, or a reconnect.
 enum First {
     Start(Start),
@@ -44,6 +77,33 @@ operations! {
     /// (0: JSON of `ToServer` and `ToClient`, 1: stdin, 2: stdout, 3: stderr).
     get "/workspaces/{id}/exec" "workspace_exec" exec
         of (WorkspaceKey, Named) opens WebSocket;
+    /// `git upload-pack` inside, for a fetch of one commit: a WebSocket as that of `exec`. Refused if an approval is
+    /// demanded and the commit has another tree. The command of `start` is ignored.
+    get "/workspaces/{id}/upload-pack" "workspace_upload_pack" upload_pack
+        of (WorkspaceKey, Fetched) opens WebSocket;
+}
+
+async fn upload_pack(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    request: Extension<RequestId>,
+    key: WorkspaceKey,
+    Parameters(fetched): Parameters<Fetched>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let Fetched { key: name, commit } = fetched;
+    let commit =
+        object_id(commit.as_bytes()).ok_or_else(|| bad_request("`commit` is not an object id"))?;
+    app.require_approved(&key.0, &commit).await?;
+    let bytes = |word: &str| word.as_bytes().to_vec().into();
+    let start = Start {
+        argv: UPLOAD_PACK.iter().map(|word| bytes(word)).collect(),
+        env: vec![(bytes("GIT_PROTOCOL"), bytes("version=2"))],
+        timeout_ms: u64::try_from(LONGEST_TRANSFER.as_millis()).ok(),
+        quiet_ms: u64::try_from(inside::quiet_transfer().as_millis()).ok(),
+        ..Start::default()
+    };
+    open(app, caller, request.0, key.0, name, Some(start), upgrade)
 }
 
 async fn exec(
@@ -52,6 +112,19 @@ async fn exec(
     Extension(request): Extension<RequestId>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(Named { key }): Parameters<Named>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    open(app, caller, request, id, key, None, upgrade)
+}
+
+/// Opens the WebSocket for a command of the client, or for `chosen`.
+fn open(
+    app: Arc<App>,
+    caller: Caller,
+    request: RequestId,
+    id: WorkspaceId,
+    key: Option<String>,
+    chosen: Option<Start>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
@@ -64,7 +137,7 @@ async fn exec(
     let upgrade = upgrade.max_message_size(caller.largest_message());
     Ok(upgrade.on_upgrade(move |socket| async move {
         let (mut sink, stream) = socket.split();
-        match converse(&app, &id, key, &mut sink, stream).await {
+        match converse(&app, &id, key, chosen, &mut sink, stream).await {
             Ok(Some(code)) => app.audit.ended(&request, None, Ok(format!("exit {code}"))),
             Ok(None) => app.audit.ended(&request, None, Ok("left".to_owned())),
             Err(fault) => {
@@ -82,6 +155,7 @@ async fn converse(
     app: &App,
     id: &WorkspaceId,
     key: Option<String>,
+    chosen: Option<Start>,
     sink: &mut Sink,
     mut stream: SplitStream<WebSocket>,
 ) -> Result<Option<u8>, Fault> {
@@ -89,7 +163,11 @@ async fn converse(
     let Some(first) = first(&mut stream).await else {
         return Ok(None);
     };
-    let command = begin(app, id, key, first?).await?;
+    let first = match (first?, chosen) {
+        (First::Start(_), Some(chosen)) => First::Start(chosen),
+        (first, _) => first,
+    };
+    let command = begin(app, id, key, first).await?;
     // A client that has seen output sees in a list what the command did.
     run(command, sink, stream, || app.engine.mark(id)).await
 }

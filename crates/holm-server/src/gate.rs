@@ -5,9 +5,10 @@
 //! done before origin and token were checked.
 
 use super::App;
-use super::audit::{Answered, Asked};
+use super::audit::{Answered, Asked, Outcome};
 use super::bounds::{self, Bounds};
 use super::caller::{Caller, Way, discreet};
+use super::dashboard;
 use super::failure::{Failure, Named, no_such_route, not_with, workspace_id};
 use super::listen::Peer;
 use super::tokens::Refusal;
@@ -19,6 +20,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use holm_api::route::{Access, Content, Route};
+use holm_core::token::Holder;
 use holm_core::{Code, Fault, ProjectId, RequestId, RunId, SessionId, TokenId, WorkspaceId, hint};
 use holm_keeper::guests::Speaker;
 use holm_proxy::sever::Sever;
@@ -37,6 +39,7 @@ struct Refused {
 
 pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
+    let confirms = dashboard::offers_ticket(&head.headers);
     let way = Way::of(&head.extensions);
     let named = match typed(way.as_ref(), &head) {
         Some(typed) => match app.engine.resolve(&typed).await {
@@ -88,9 +91,13 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let answered = Answered {
         status: response.status(),
         code: fault.map(|fault| fault.code),
+        outcome: response.extensions().get::<Outcome>().cloned(),
     };
     app.audit.note(&asked, &caller, actor, answered).await;
     finish(&mut response, &asked.id);
+    if confirms {
+        dashboard::confirm_protocol(&mut response);
+    }
     let id = named.map(|Named(id)| HeaderValue::from_str(id.as_str()));
     if let Some(Ok(id)) = id {
         response.headers_mut().insert(holm_api::WORKSPACE, id);
@@ -197,7 +204,7 @@ fn admit(
     body: &Body,
     asked: &Asked,
 ) -> Result<(Caller, Bounds), Refused> {
-    let caller = identify(app, way, &head.headers, asked.route).map_err(Refused::nobody)?;
+    let caller = identify(app, way, head, asked.route).map_err(Refused::nobody)?;
     let refuse = |fault| Refused {
         caller: caller.clone(),
         fault,
@@ -238,12 +245,8 @@ fn admit(
 }
 
 /// Identifies the caller.
-fn identify(
-    app: &App,
-    way: &Way,
-    headers: &HeaderMap,
-    route: Option<&Route>,
-) -> Result<Caller, Fault> {
+fn identify(app: &App, way: &Way, head: &Parts, route: Option<&Route>) -> Result<Caller, Fault> {
+    let headers = &head.headers;
     match way {
         Way::Socket(peer) => Ok(Caller::Person { uid: peer.uid }),
         Way::Guests(own, _) => {
@@ -258,14 +261,28 @@ fn identify(
             Ok(caller)
         }
         Way::Door(sever) => {
-            check_origin(headers, app.routes.front_door().port().unwrap_or_default())?;
+            check_origin(headers, app.door_port())?;
             if route.is_some_and(|route| route.access == Access::Anyone) {
                 return Ok(Caller::Anyone);
+            }
+            if dashboard::is_browsers(headers, app.door_port()) {
+                return browser(app, head, route, sever);
             }
             let caller = token(app, headers)?;
             hold(app, &caller, headers, sever)?;
             Ok(caller)
         }
+    }
+}
+
+/// The signed-in browser. Its connection is cut with its sign-in, which is checked once more afterwards.
+fn browser(app: &App, head: &Parts, route: Option<&Route>, sever: &Sever) -> Result<Caller, Fault> {
+    let id = dashboard::signed_in(app, head, route)?;
+    app.tokens.cuts().hold(id.as_str(), sever);
+    if app.tokens.is_known(&id) {
+        Ok(Caller::Browser { id })
+    } else {
+        Err(unauthorized("the browser was signed out"))
     }
 }
 
@@ -277,6 +294,9 @@ fn token(app: &App, headers: &HeaderMap) -> Result<Caller, Fault> {
         Refusal::Unknown => unauthorized("nobody has this token"),
         Refusal::Expired => unauthorized("this token has expired"),
     })?;
+    if record.holder == Holder::Browser {
+        return Err(unauthorized("this token counts only as a browser's cookie"));
+    }
     Ok(match record.workspace {
         Some(workspace) => Caller::Workspace(workspace),
         None => Caller::Token {
@@ -343,7 +363,13 @@ fn is_own_origin(origin: &str, port: u16) -> bool {
 /// Whether this caller may use this route.
 fn judge(route: &Route, caller: &Caller, asked: &Asked, head: &Parts) -> Result<(), Fault> {
     let own = match caller {
-        Caller::Person { .. } => return Ok(()),
+        Caller::Person { .. } | Caller::Browser { .. } => return Ok(()),
+        Caller::Token { .. } if route.access == Access::Browser => {
+            return Err(forbidden(
+                "this route is for the page of the dashboard",
+                "`holm ui` opens the dashboard",
+            ));
+        }
         Caller::Token { .. } if route.access == Access::Person => {
             return Err(forbidden(
                 "tokens are made and ended by the user at the Unix socket, not by a token",
@@ -360,7 +386,7 @@ fn judge(route: &Route, caller: &Caller, asked: &Asked, head: &Parts) -> Result<
     match route.access {
         _ if is_about_another => Err(no_such_workspace(head)),
         Access::Anyone | Access::Own | Access::Filtered => Ok(()),
-        Access::User => Err(no_such_route(&head.method, &head.uri).0),
+        Access::User | Access::Browser => Err(no_such_route(&head.method, &head.uri).0),
         Access::Policy | Access::Person => Err(forbidden(
             "a workspace does not decide what it may do",
             "ask the user; outside of the workspace `holm` does it",

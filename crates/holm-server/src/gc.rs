@@ -66,7 +66,7 @@ async fn believe_clock(app: &App, caller: &Caller) -> Result<Option<String>, Fau
     let Some(doubt) = clock.look().doubt() else {
         return Ok(None);
     };
-    if !matches!(caller, Caller::Person { .. }) {
+    if !caller.is_person() {
         let hint = "set the clock right, or have a person type `holm gc` if it is right";
         return Err(Fault::new(Code::Refused, doubt, hint));
     }

@@ -4,11 +4,11 @@ use super::secrets::Sources;
 use super::trust::Judged;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
-use holm_core::Fault;
 use holm_core::config::{Name, Pattern, Policy, ProjectConfig};
 use holm_core::layer::{self, Choice, Ingredients, Layer, LayerKey, Maker, SeedIngredients};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{Brought, Cache, Layers, Seed, Setup, Volume};
+use holm_core::{Cause, Code, Fault};
 use holm_engine::store::ProjectRecord;
 use holm_engine::{Driver, is_without, try_blocking};
 use sha2::{Digest, Sha256};
@@ -45,6 +45,15 @@ pub struct Start<'a> {
     pub changed: Changed,
     pub root: &'a Path,
     pub home: &'a Path,
+}
+
+/// A volume that begins with a seed.
+struct SeedWish<'a> {
+    name: &'a Name,
+    path: &'a Path,
+    commands: &'a [String],
+    patterns: &'a [Pattern],
+    env: &'a [(String, String)],
 }
 
 /// Paths with the ids of their content; `None`: deleted.
@@ -102,6 +111,7 @@ impl App {
             files: asked.setup_files.iter().map(ToString::to_string).collect(),
             given: given.digests.clone(),
             workspace: None,
+            because: None,
         };
         if let (Some(key), true) = (
             &warm,
@@ -125,14 +135,12 @@ impl App {
             }
         };
         let (key, borrowed) = chosen(driver, maker(create), key).await?;
-        let setup = setup(key, borrowed);
-        let key = LayerKey {
-            project: project.id.to_string(),
-            key: setup.key.clone(),
-        };
+        let mut setup = setup(key, borrowed);
         let why = self
-            .why_setup_again(project, config, &key, &ingredients)
+            .why_setup_again(project, config, &setup.key, &ingredients)
             .await?;
+        setup.because.clone_from(&why);
+        let why = why.map(|why| format!("`setup` ran again: {why}"));
         let layers = Layers {
             setup: Some(setup),
             warm,
@@ -172,12 +180,16 @@ impl App {
         &self,
         project: &ProjectRecord,
         config: &ProjectConfig,
-        key: &LayerKey,
+        key: &str,
         now: &Ingredients,
     ) -> Result<Option<String>, Fault> {
         let asked = &config.project;
         let driver = self.engine.drivers().require(asked.driver)?;
-        if driver.layer(key).await?.is_some() {
+        let key = LayerKey {
+            project: project.id.to_string(),
+            key: key.to_owned(),
+        };
+        if driver.layer(&key).await?.is_some() {
             return Ok(None);
         }
         let latest = self.engine.latest_workspace(&project.id).await?;
@@ -190,23 +202,51 @@ impl App {
         let patterns = asked.setup_inputs.as_deref();
         let commit = spec.code.base_commit();
         let committed = self.inputs(commit, project, patterns).await?;
-        let before = Ingredients {
-            commands: setup.commands.clone(),
-            root: spec.root.to_string_lossy().into_owned(),
-            home: spec.home.to_string_lossy().into_owned(),
-            toolchains: toolchains(&spec.toolchains),
-            warm: spec.layers.warm.clone(),
-            inputs: layer::with_given(
-                layer::with_env(
-                    layer::inputs(committed.iter().cloned(), &[], patterns),
-                    &spec.env,
-                ),
-                &setup.given,
-            ),
-            only: None,
+        let inputs = layer::inputs(committed.iter().cloned(), &[], patterns);
+        let before = stored(&spec, setup, inputs);
+        Ok(layer::why_again(&before, now))
+    }
+
+    /// The layers of a fresh workspace with the settings that are stored with another one, and other code.
+    pub async fn layers_again(
+        &self,
+        spec: &WorkspaceSpec,
+        project: &ProjectRecord,
+        start: &Start<'_>,
+    ) -> Result<Layers, Fault> {
+        let warm = spec.layers.warm.clone();
+        let Some(setup) = &spec.layers.setup else {
+            return Ok(Layers {
+                warm,
+                ..Layers::default()
+            });
         };
-        let why = layer::why_again(&before, now);
-        Ok(why.map(|why| format!("`setup` ran again: {why}")))
+        let patterns = setup.inputs.as_deref().map(patterns).transpose()?;
+        let patterns = patterns.as_deref();
+        let is_input = |path: &str| layer::is_input(path, patterns);
+        let (key, borrowed) = if start.has_changed(spec, is_input) {
+            let driver = self.engine.driver(spec)?;
+            let committed = self.inputs(start.maker.commit, project, patterns).await?;
+            let inputs = layer::inputs(committed.iter().cloned(), &start.changed, patterns);
+            let mut ingredients = stored(spec, setup, inputs);
+            let key = |only| {
+                ingredients.only = only;
+                spec.layer(&digest(&layer::canonical(&ingredients), KEY_LENGTH))
+            };
+            chosen(driver, start.maker, key).await?
+        } else {
+            (setup.key.clone(), true)
+        };
+        let setup = Setup {
+            key,
+            borrowed,
+            ..setup.clone()
+        };
+        Ok(Layers {
+            setup: Some(setup),
+            warm,
+            failed: None,
+        })
     }
 
     /// The project's caches, with their initial content.
@@ -270,32 +310,14 @@ impl App {
             let path = volume.path.resolve(root, home);
             let mut seed = None;
             if volume.policy == Policy::Fork && !volume.seed.is_empty() {
-                let patterns = volume.seed_inputs.as_slice();
-                let committed = self
-                    .inputs(start.maker.commit, project, Some(patterns))
-                    .await?;
-                let committed = committed.iter().cloned();
-                let mut ingredients = SeedIngredients {
-                    commands: volume.seed.clone(),
-                    path: path.to_string_lossy().into_owned(),
-                    root: root.to_string_lossy().into_owned(),
-                    inputs: layer::with_env(
-                        layer::seed_inputs(committed, &start.changed, patterns),
-                        &declared::variables(&config.env),
-                    ),
-                    only: None,
+                let wish = SeedWish {
+                    name,
+                    path: &path,
+                    commands: &volume.seed,
+                    patterns: &volume.seed_inputs,
+                    env: &declared::variables(&config.env),
                 };
-                let key = |only| {
-                    ingredients.only = only;
-                    let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
-                    LayerKey::volume(project.id.as_str(), name, &inputs)
-                };
-                let (key, borrowed) = chosen(driver, start.maker, key).await?;
-                seed = Some(Seed {
-                    key,
-                    commands: volume.seed.clone(),
-                    borrowed,
-                });
+                seed = Some(self.seed(start, project, driver, wish).await?);
             }
             volumes.push(Volume {
                 name: name.to_string(),
@@ -310,6 +332,74 @@ impl App {
         // A volume below another is mounted after it.
         volumes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(volumes)
+    }
+
+    /// The volumes of a fresh workspace with the settings that are stored with another one, and other code.
+    pub async fn volumes_again(
+        &self,
+        spec: &WorkspaceSpec,
+        project: &ProjectRecord,
+        start: &Start<'_>,
+    ) -> Result<Vec<Volume>, Fault> {
+        let driver = self.engine.driver(spec)?;
+        let mut volumes = spec.volumes.clone();
+        for volume in &mut volumes {
+            let Some(seed) = &mut volume.seed else {
+                continue;
+            };
+            let declared = spec.declared.as_ref();
+            let inputs = declared.and_then(|declared| declared.seed_inputs.get(&volume.name));
+            let inputs = patterns(inputs.map(Vec::as_slice).unwrap_or_default())?;
+            let is_input = |path: &str| inputs.iter().any(|pattern| pattern.matches(path));
+            if !start.has_changed(spec, is_input) {
+                seed.borrowed = true;
+                continue;
+            }
+            let name = Name::parse(&volume.name).map_err(damaged)?;
+            let wish = SeedWish {
+                name: &name,
+                path: &volume.path,
+                commands: &seed.commands,
+                patterns: &inputs,
+                env: &spec.env,
+            };
+            *seed = self.seed(start, project, driver, wish).await?;
+        }
+        Ok(volumes)
+    }
+
+    async fn seed(
+        &self,
+        start: &Start<'_>,
+        project: &ProjectRecord,
+        driver: &Arc<dyn Driver>,
+        wish: SeedWish<'_>,
+    ) -> Result<Seed, Fault> {
+        let committed = self
+            .inputs(start.maker.commit, project, Some(wish.patterns))
+            .await?;
+        let committed = committed.iter().cloned();
+        let mut ingredients = SeedIngredients {
+            commands: wish.commands.to_vec(),
+            path: wish.path.to_string_lossy().into_owned(),
+            root: start.root.to_string_lossy().into_owned(),
+            inputs: layer::with_env(
+                layer::seed_inputs(committed, &start.changed, wish.patterns),
+                wish.env,
+            ),
+            only: None,
+        };
+        let key = |only| {
+            ingredients.only = only;
+            let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
+            LayerKey::volume(project.id.as_str(), wish.name, &inputs)
+        };
+        let (key, borrowed) = chosen(driver, start.maker, key).await?;
+        Ok(Seed {
+            key,
+            commands: wish.commands.to_vec(),
+            borrowed,
+        })
     }
 
     async fn inputs(
@@ -351,6 +441,12 @@ impl<'a> Start<'a> {
             root,
             home,
         }
+    }
+
+    /// Whether the code differs in an input from the code that a workspace began with.
+    fn has_changed(&self, spec: &WorkspaceSpec, is_input: impl Fn(&str) -> bool) -> bool {
+        let began_otherwise = spec.code.base.is_some() || spec.brought.dirty.is_some();
+        began_otherwise || self.changed.iter().any(|(path, _)| is_input(path))
     }
 }
 
@@ -399,6 +495,30 @@ fn toolchains(shown: &[PathBuf]) -> Vec<String> {
         .collect()
 }
 
+/// The ingredients of a set-up by what is stored with a workspace.
+fn stored(spec: &WorkspaceSpec, setup: &Setup, inputs: Vec<(String, String)>) -> Ingredients {
+    Ingredients {
+        commands: setup.commands.clone(),
+        root: spec.root.to_string_lossy().into_owned(),
+        home: spec.home.to_string_lossy().into_owned(),
+        toolchains: toolchains(&spec.toolchains),
+        warm: spec.layers.warm.clone(),
+        inputs: layer::with_given(layer::with_env(inputs, &spec.env), &setup.given),
+        only: None,
+    }
+}
+
+/// Patterns as they are stored with a workspace.
+pub fn patterns(texts: &[String]) -> Result<Vec<Pattern>, Fault> {
+    let patterns = texts.iter().map(|text| Pattern::parse(text));
+    patterns.collect::<Result<_, _>>().map_err(damaged)
+}
+
+fn damaged(error: impl Into<Cause>) -> Fault {
+    let message = "a stored workspace is damaged";
+    Fault::new(Code::CorruptState, message, "holm doctor").because(error)
+}
+
 /// The code that a new workspace starts with.
 fn maker(create: &CreateWorkspace) -> Maker<'_> {
     Maker {
@@ -422,7 +542,7 @@ pub fn cache_key(project: &str, name: &Name, path: &Path) -> LayerKey {
     LayerKey::cache(project, name, &digest)
 }
 
-fn digest(content: &[u8], length: usize) -> String {
+pub fn digest(content: &[u8], length: usize) -> String {
     let digest = Sha256::digest(content);
     let mut text = String::new();
     for byte in digest.iter().take(length / 2) {

@@ -13,11 +13,15 @@ mod audit;
 mod bounds;
 mod browsers;
 mod caller;
+mod checks;
 mod comments;
+mod compare;
 mod compose;
+mod conflicts;
 mod create;
 mod cuts;
 mod daemon;
+mod dashboard;
 mod data;
 mod declared;
 mod disk;
@@ -35,6 +39,7 @@ pub mod headless;
 mod health;
 pub mod helper;
 mod housekeeping;
+mod inbox;
 mod jsonl;
 mod keyed;
 mod layers;
@@ -75,6 +80,9 @@ mod workspaces;
 use audit::Audit;
 use axum::Router;
 use browsers::Browsers;
+use conflicts::Conflicts;
+pub use dashboard::Asset;
+use dashboard::Dashboard;
 use door::Door;
 use errands::Errands;
 use events::Events;
@@ -112,6 +120,7 @@ pub struct App {
     engine: Engine,
     routes: Routes,
     browsers: Browsers,
+    dashboard: Dashboard,
     watchers: sessions::Watchers,
     waiting: resume::Waiting,
     events: Events,
@@ -126,6 +135,9 @@ pub struct App {
     health: LastHealth,
     tokens: Tokens,
     turns: Turns,
+    checks: checks::Checks,
+    inbox: inbox::Inbox,
+    conflicts: Arc<Conflicts>,
     audit: Audit,
     policy: PolicyFile,
     paths: Paths,
@@ -147,6 +159,8 @@ pub struct Parts {
     pub store: Opens<Arc<dyn Store>>,
     pub drivers: fn(&Paths, GrantSource) -> Result<Drivers, Fault>,
     pub mcp: Mcp,
+    /// The files of the dashboard; empty in a build without it.
+    pub dashboard: &'static [Asset],
 }
 
 /// Opens a part once the daemon has its directories.
@@ -186,6 +200,8 @@ async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), F
         "the daemon starts"
     );
     turns::begin(&app);
+    checks::begin(&app);
+    conflicts::begin(&app);
     app.sweep_turns().await?;
     app.routes.begin(unheard, app.events.clone()).await?;
     app.take_up_again().await?;
@@ -214,6 +230,7 @@ async fn serve(paths: Paths, parts: Parts, ready: impl FnOnce()) -> Result<(), F
     ready();
     housekeeping::begin(&app);
     siblings::begin(&app);
+    inbox::begin(&app);
     tokio::spawn(until_stopped(
         Arc::clone(&app),
         resume::begin(Arc::clone(&app), deaths),
@@ -308,6 +325,7 @@ fn message_bus() -> Option<String> {
 
 impl App {
     fn open(paths: Paths, parts: Parts) -> Result<(Self, PendingCommands, Deaths), Fault> {
+        let settings = holm_config::user::load(&paths.config_file, &home())?;
         let store = (parts.store)(&paths)?;
         let repositories = Repositories::new(&paths.data_dir);
         let keyring = Keyring::at(message_bus());
@@ -332,6 +350,7 @@ impl App {
             events: Events::new(engine.clone()),
             routes,
             browsers: Browsers::new(&paths.data_dir),
+            dashboard: Dashboard::new(parts.dashboard),
             watchers: sessions::Watchers::default(),
             waiting: resume::Waiting::default(),
             repositories,
@@ -344,6 +363,9 @@ impl App {
             health: LastHealth::default(),
             tokens: Tokens::new(&engine, &paths.data_dir),
             turns: Turns::open(&paths.data_dir)?,
+            checks: checks::Checks::new(settings.checks_at_once),
+            inbox: inbox::Inbox::default(),
+            conflicts: Arc::new(Conflicts::new(&paths.data_dir)),
             audit: Audit::new(&engine),
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
@@ -359,6 +381,7 @@ impl App {
     async fn take_up_again(&self) -> Result<(), Fault> {
         let runs = self.engine.resume_runs().await?;
         tracing::info!(runs, "what is under way is taken up again");
+        self.end_interrupted_checks().await?;
         self.resume_browsers().await
     }
 
@@ -413,6 +436,11 @@ impl App {
         // An unreadable policy is in force too: nothing starts.
         let is_in_force = !matches!(self.policy.load(), Ok(None));
         is_in_force.then(|| self.policy.path.display().to_string())
+    }
+
+    /// The port of the front door.
+    fn door_port(&self) -> u16 {
+        self.routes.front_door().port().unwrap_or_default()
     }
 
     fn home(&self) -> PathBuf {

@@ -45,7 +45,7 @@ pub struct Metrics {
     disk_size: Gauge,
     disk_workspaces: Gauge,
     /// `None` before the first reading.
-    seen: Mutex<Option<HashMap<WorkspaceId, Seen>>>,
+    seen: Mutex<Option<HashMap<WorkspaceId, LastCounters>>>,
 }
 
 /// One label with a word of ours.
@@ -68,7 +68,7 @@ pub enum CreationEnd {
 
 /// A workspace's counters at the last reading.
 #[derive(Default)]
-struct Seen {
+struct LastCounters {
     bytes_in: u64,
     bytes_out: u64,
     restarts: u64,
@@ -201,9 +201,9 @@ struct News {
     restarts: u64,
 }
 
-// === impl Seen ===
+// === impl LastCounters ===
 
-impl Seen {
+impl LastCounters {
     fn take(&mut self, view: &View) -> News {
         let carried = view.carried.unwrap_or_default();
         let restarts = view.services.iter().map(|service| service.restarts);

@@ -13,9 +13,11 @@ use holm_core::disk::WorkspaceUsage;
 use holm_core::numbers::{History, Load, Usage, processors};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::View;
+use holm_engine::clock;
 use holm_engine::storage::Measure;
 use holm_engine::store::WorkspaceRecord;
 use holm_proxy::visit::PortTraffic;
+use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,13 +40,13 @@ const DISK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The measurements so far.
 pub struct Gauge {
-    seen: Mutex<Seen>,
+    seen: Mutex<Readings>,
     /// For measuring disks, which takes a process each.
     turns: Semaphore,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Readings {
     workspaces: HashMap<WorkspaceId, Course>,
     disks: HashMap<WorkspaceId, Disk>,
     /// Being measured.
@@ -61,7 +63,19 @@ struct Disk {
 struct Course {
     total: Track,
     services: HashMap<String, Track>,
+    /// The programs that init started, by their pids inside.
+    programs: HashMap<u32, Program>,
 }
+
+/// When a program last used a processor.
+struct Program {
+    cpu: Duration,
+    at: Instant,
+    busy_at: Timestamp,
+}
+
+/// A program that uses less of a processor waits: terminals blink, and runtimes look at their timers.
+const BUSY: f64 = 0.01;
 
 /// Processor time and memory of a workspace or service.
 #[derive(Default)]
@@ -197,8 +211,15 @@ impl Default for Gauge {
 }
 
 impl Gauge {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Readings> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a program that init started, or anything below it, last used a processor; `None`: it was not looked at.
+    pub fn busy_at(&self, id: &WorkspaceId, pid: u32) -> Option<Timestamp> {
+        let seen = self.seen();
+        let program = seen.workspaces.get(id)?.programs.get(&pid)?;
+        Some(program.busy_at)
     }
 
     /// Whether its disk was never measured.
@@ -291,6 +312,25 @@ impl Course {
                 .entry(name.clone())
                 .or_default()
                 .add(*load, at, usage.age);
+        }
+        self.programs
+            .retain(|pid, _| usage.programs.contains_key(pid));
+        for (pid, cpu) in &usage.programs {
+            let program = self.programs.entry(*pid).or_insert_with(|| Program {
+                cpu: *cpu,
+                at,
+                busy_at: clock::wall(),
+            });
+            let elapsed = at.duration_since(program.at);
+            if elapsed < SHORTEST {
+                continue;
+            }
+            // A total that shrank belongs to processes that ended.
+            let used = processors(program.cpu, *cpu, elapsed);
+            if used >= BUSY || *cpu < program.cpu {
+                program.busy_at = clock::wall();
+            }
+            (program.cpu, program.at) = (*cpu, at);
         }
     }
 }

@@ -102,10 +102,10 @@ impl App {
 
     /// Whether this caller may approve a repository's requests.
     pub fn require_approver(&self, caller: &Caller) -> Result<(), Fault> {
-        match caller {
-            Caller::Person { .. } => Ok(()),
-            _ => self.require(MachinePolicy::may_trust_by_token),
+        if caller.is_person() {
+            return Ok(());
         }
+        self.require(MachinePolicy::may_trust_by_token)
     }
 
     fn require(&self, may: impl FnOnce(&MachinePolicy) -> Result<(), Breach>) -> Result<(), Fault> {

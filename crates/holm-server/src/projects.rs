@@ -11,7 +11,7 @@ use holm_core::config::{ProtectedPath, Scope, Word};
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::store::ProjectRemoval;
 use holm_engine::try_blocking;
-use holm_engine::{EarlierPlace, Repository, RuleChange};
+use holm_engine::{EarlierPlace, Repository};
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
@@ -89,20 +89,16 @@ async fn change(
         let hint = "`workspace` hides the trees of siblings, `project` shows them read-only";
         return Err(Fault::new(Code::BadRequest, message, hint).into());
     }
-    let change = RuleChange {
-        protect: change
-            .protect
-            .into_iter()
-            .map(path)
-            .collect::<Result<_, _>>()?,
-        unprotect: change
-            .unprotect
-            .into_iter()
-            .map(path)
-            .collect::<Result<_, _>>()?,
-        isolation: change.isolation,
-    };
-    let project = app.engine.change_rules(&id, change).await?;
+    let paths = |list: Vec<String>| list.into_iter().map(path).collect::<Result<Vec<_>, _>>();
+    let (protect, unprotect) = (paths(change.protect)?, paths(change.unprotect)?);
+    let changing = app.engine.change_rules(&id, |rules| {
+        rules.protected_paths.extend(protect);
+        rules
+            .protected_paths
+            .retain(|path| !unprotect.contains(path));
+        rules.isolation = change.isolation.or(rules.isolation.take());
+    });
+    let project = changing.await?;
     let live = app.engine.live_workspaces(&id).await?;
     Ok(Json(view::project(project, live)))
 }

@@ -106,6 +106,9 @@ async fn reload(
         spec.secrets = next.secrets;
         spec.agents = next.agents;
         spec.protected_paths = next.protected_paths;
+        spec.checks = next.checks;
+        spec.review_required = next.review_required;
+        spec.check_runs = next.check_runs;
         // From the current spec: a volume may have been reset meanwhile.
         let data = takeover::data(spec, &volumes, &caches);
         (spec.volumes, spec.retired_volumes) = (data.volumes, data.retired_volumes);
@@ -230,7 +233,9 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
         services: declared::services(config),
         secrets: declared::secrets(config),
         agents: declared::agents(judged),
+        checks: declared::checks(config),
         review_required: config.review_required,
+        check_runs: config.check_runs,
         protected_paths: protected.map(ToString::to_string).collect(),
         ..spec.clone()
     }

@@ -3,6 +3,7 @@
 //! Logs are read from the files that the keeper writes, so they are available when nothing runs,
 //! and a slow client delays nothing.
 
+use super::checks::log::PREFIX;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
 use super::{App, jsonl, view};
 use axum::Json;
@@ -115,7 +116,7 @@ async fn act(
     Ok(Json(now(&app, &id).await?))
 }
 
-/// The services' output.
+/// The services' output, or that of the last run of a check (`check/NAME`).
 #[utoipa::path(
     get,
     path = "/workspaces/{id}/logs",
@@ -133,6 +134,12 @@ async fn logs(
         .split(',')
         .filter(|name| !name.is_empty());
     let named: Vec<String> = named.map(str::to_owned).collect();
+    if let Some(check) = named.iter().find_map(|name| name.strip_prefix(PREFIX)) {
+        if named.len() > 1 {
+            return Err(bad_request("the log of a check is read alone"));
+        }
+        return app.check_log(&id, check, &parameters).await;
+    }
     let services = app.engine.services_named(&id, &named).await?;
     let since = parameters.since.as_deref().map(since).transpose()?;
     let query = wire::LogQuery {

@@ -21,7 +21,7 @@ pub fn private_dir(path: &Path) -> Result<(), Fault> {
         .mode(0o700)
         .create(path);
     let checked = made.and_then(|()| std::fs::metadata(path));
-    let metadata = checked.map_err(|error| unusable("make the directory", path, error))?;
+    let metadata = checked.map_err(|error| unusable("create", path, error))?;
     let own_uid = rustix::process::geteuid().as_raw();
     if metadata.uid() != own_uid {
         return Err(Fault::new(

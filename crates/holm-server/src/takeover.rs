@@ -210,13 +210,11 @@ pub fn differences(
     changes.extend(changed_variables(&before.env, &after.env));
     changes.extend(changed_services(&before.services, &after.services));
     compare("agents", &agents(before), &agents(after), &mut changes);
-    let review = |spec: &WorkspaceSpec| vec![spec.review_required.to_string()];
-    compare(
-        "review.required",
-        &review(before),
-        &review(after),
-        &mut changes,
-    );
+    compare("checks", &checks(before), &checks(after), &mut changes);
+    let of_review = review(before).into_iter().zip(review(after));
+    for ((key, old), (_, new)) in of_review {
+        compare(key, &[old], &[new], &mut changes);
+    }
     if new.names.iter().any(|name| !old.names.contains(name)) {
         later.push("the names of new services".to_owned());
     }
@@ -239,6 +237,28 @@ fn agents(spec: &WorkspaceSpec) -> Vec<String> {
     agents
         .map(|agent| format!("{} = {:?}", agent.name, agent.command))
         .collect()
+}
+
+fn checks(spec: &WorkspaceSpec) -> Vec<String> {
+    let checks = spec.checks.iter().map(|check| {
+        let (name, run, volumes) = (&check.name, &check.run, check.volumes.as_str());
+        let when = match check.when.as_slice() {
+            [] => String::new(),
+            when => format!(" when {}", when.join(", ")),
+        };
+        format!(
+            "{name} = {run:?}{when}, {volumes} volumes, {} ms",
+            check.timeout_ms
+        )
+    });
+    checks.collect()
+}
+
+fn review(spec: &WorkspaceSpec) -> [(&'static str, String); 2] {
+    [
+        ("review.required", spec.review_required.to_string()),
+        ("review.check", spec.check_runs.to_string()),
+    ]
 }
 
 fn ports(spec: &WorkspaceSpec) -> Vec<String> {

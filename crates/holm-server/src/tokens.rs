@@ -13,7 +13,7 @@ use super::view::time;
 use axum::Json;
 use axum::extract::State;
 use holm_api::token::{NewToken, Token, TokenList, TokenMade};
-use holm_core::token::{Bearer, check_name, is_same};
+use holm_core::token::{Bearer, Holder, check_name, is_same};
 use holm_core::{Code, Fault, TokenId, WorkspaceId};
 use holm_engine::Engine;
 use holm_engine::Notice;
@@ -54,6 +54,9 @@ const OFTEN: Duration = Duration::from_secs(1);
 /// A request that was being checked when its token expired is cut within this time.
 const LATE: Duration = Duration::from_secs(5);
 
+/// How long the connections of a browser that signed out stay open.
+const PARTING: Duration = Duration::from_millis(200);
+
 const MOST: usize = 1000;
 
 /// Ten years.
@@ -64,8 +67,14 @@ const DEFAULT: &str = "default";
 
 const UNNAMED: &str = "token";
 
-/// The right to approve trees.
-const APPROVE: &str = "approve";
+/// The name of a browser's token.
+const BROWSER: &str = "browser";
+
+/// Browsers that can be signed in at a time; the oldest is signed out for another one.
+const MOST_BROWSERS: usize = 32;
+
+/// How long a browser stays signed in: thirty days.
+const SIGNED_IN: i64 = 30 * 86_400;
 
 operations! {
     /// The tokens, without their secrets.
@@ -109,9 +118,9 @@ async fn make(State(app): State<Arc<App>>, Body(new): Body<NewToken>) -> Answer<
     let lasts = new
         .expires_seconds
         .and_then(|seconds| i64::try_from(seconds).ok());
-    let may_approve = may_approve(&new.may, workspace.is_some())?;
+    let holder = holder(&new.may, workspace.is_some())?;
     let (bearer, mut record) = fresh(name, workspace, app.engine.clock().look(), lasts);
-    record.may_approve = may_approve;
+    record.holder = holder;
     app.tokens.add(record.clone()).await?;
     Ok(Json(TokenMade {
         made: to_api(&record, false),
@@ -132,17 +141,19 @@ async fn remove(State(app): State<Arc<App>>, TokenKey(id): TokenKey) -> Answer<T
 }
 
 /// Parses what a token may do besides. A workspace never approves its own work.
-fn may_approve(may: &[String], is_of_workspace: bool) -> Result<bool, Failure> {
-    if let Some(word) = may.iter().find(|word| *word != APPROVE) {
+fn holder(may: &[String], is_of_workspace: bool) -> Result<Holder, Failure> {
+    let approve = Holder::Approver.right();
+    if let Some(word) = may.iter().find(|word| *word != approve) {
         let word = word.escape_debug();
         return Err(bad_request(format!(
-            "`{word}` is not a right; `{APPROVE}` is one"
+            "`{word}` is not a right; `{approve}` is one"
         )));
     }
-    if !may.is_empty() && is_of_workspace {
-        return Err(bad_request("a token of a workspace cannot approve"));
+    match (may.is_empty(), is_of_workspace) {
+        (true, _) => Ok(Holder::Program),
+        (false, false) => Ok(Holder::Approver),
+        (false, true) => Err(bad_request("a token of a workspace cannot approve")),
     }
-    Ok(!may.is_empty())
 }
 
 fn to_api(record: &TokenRecord, is_over: bool) -> Token {
@@ -153,9 +164,9 @@ fn to_api(record: &TokenRecord, is_over: bool) -> Token {
         created_at: time(record.created_at),
         expires_at: record.expires_at.map(time),
         expired: is_over,
-        may: record
-            .may_approve
-            .then(|| APPROVE.to_owned())
+        may: Some(record.holder.right())
+            .filter(|right| !right.is_empty())
+            .map(str::to_owned)
             .into_iter()
             .collect(),
     }
@@ -177,7 +188,7 @@ fn fresh(
         created_at: look.wall,
         expires_at: seconds.map(ends),
         expired_at: None,
-        may_approve: false,
+        holder: Holder::Program,
     };
     (bearer, record)
 }
@@ -202,7 +213,8 @@ impl Tokens {
 
     /// Whether a token was made to approve.
     pub fn may_approve(&self, id: &TokenId) -> bool {
-        self.one(id).is_some_and(|record| record.may_approve)
+        let record = self.one(id);
+        record.is_some_and(|record| record.holder == Holder::Approver)
     }
 
     /// Loads the tokens, creates the default one if necessary, and follows the removal of
@@ -225,6 +237,35 @@ impl Tokens {
             {
                 Tokens(shared).end_guests(id, &runtime);
             }
+        });
+        Ok(())
+    }
+
+    /// Signs a browser in, and returns the token for its cookie.
+    pub async fn sign_in(&self) -> Result<Bearer, Fault> {
+        let browsers = self.all().into_iter();
+        let browsers: Vec<_> = browsers
+            .filter(|record| record.holder == Holder::Browser)
+            .collect();
+        let surplus = (browsers.len() + 1).saturating_sub(MOST_BROWSERS);
+        for oldest in browsers.iter().take(surplus) {
+            self.end(oldest).await?;
+        }
+        let look = self.0.engine.clock().look();
+        let (bearer, mut record) = fresh(BROWSER.to_owned(), None, look, Some(SIGNED_IN));
+        record.holder = Holder::Browser;
+        self.add(record).await?;
+        Ok(bearer)
+    }
+
+    /// Signs a browser out. Its connections are cut a moment later, because one of them waits for the answer.
+    pub async fn sign_out(&self, id: &TokenId) -> Result<(), Fault> {
+        self.known_mut(|known| known.remove(id));
+        self.0.engine.remove_token(id.clone()).await?;
+        let (tokens, id) = (self.clone(), id.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(PARTING).await;
+            tokens.0.cuts.cut(id.as_str());
         });
         Ok(())
     }
@@ -261,6 +302,12 @@ impl Tokens {
             });
         }
         is_over
+    }
+
+    /// Whether the token was not removed and is not over.
+    pub fn is_known(&self, id: &TokenId) -> bool {
+        let record = self.one(id);
+        record.is_some_and(|record| !self.is_over(&record))
     }
 
     pub fn cuts(&self) -> &Cuts {

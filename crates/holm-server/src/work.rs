@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
 use holm_core::exec::{ExecInput, ExecOutput};
+use holm_core::tree_change::TreeChange;
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::Progress;
@@ -231,12 +232,12 @@ fn captured_to_api(captured: work::Captured) -> Captured {
     }
 }
 
-fn change(change: work::Change) -> Change {
+fn change(change: TreeChange) -> Change {
     let raw = |name: &Vec<u8>| std::str::from_utf8(name).is_err().then(|| name.clone());
     Change {
-        operation: change.operation.as_str().to_owned(),
+        operation: change.operation().to_owned(),
         from: change.from.as_ref().map(|name| escaped(name)),
-        binary: change.is_binary,
+        binary: change.is_binary(),
         path_bytes: raw(&change.path),
         from_bytes: change.from.as_ref().and_then(raw),
         path: escaped(&change.path),

@@ -266,6 +266,8 @@ impl App {
     ) -> Result<WorkspaceList, Fault> {
         let mut views = self.engine.list().await?;
         views.retain(|view| caller.sees(&view.record.id));
+        let records = self.engine.inbox_records().await?;
+        let mut items = self.inbox_items(&views, &records, caller).await?;
         let mut ports = self.routes.ports().await;
         let policy = self.policy_in_force();
         let mut found = Vec::new();
@@ -286,10 +288,12 @@ impl App {
         let (mut workspaces, others): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let (specs, sessions): (Vec<_>, Vec<_>) = others.into_iter().unzip();
         self.measure_volumes(specs, &mut workspaces).await;
+        items.retain(|item| workspaces.iter().any(|one| one.id == item.workspace));
         Ok(WorkspaceList {
             workspaces,
             sessions: sessions.into_iter().flatten().collect(),
             runs: self.runs_under_way(caller).await?,
+            items,
             next,
             notes: Vec::new(),
         })

@@ -2,6 +2,7 @@
 
 use crate::error::Trouble;
 use crate::rows;
+use holm_core::token::Holder;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
     AUDIT_KEPT, AuditEntry, AuditFilter, AuditNote, AuditOutcome, AuditRecord, AuditResults,
@@ -9,9 +10,6 @@ use holm_engine::store::{
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-
-/// A token's right to approve trees.
-const APPROVE: &str = "approve";
 
 pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Trouble> {
     let mut statement = connection.prepare_cached(
@@ -28,7 +26,7 @@ pub(crate) fn tokens(connection: &Connection) -> Result<Vec<TokenRecord>, Troubl
             created_at: rows::parsed(row, 4, rows::timestamp)?,
             expires_at: rows::parsed_if_any(row, 5, rows::timestamp)?,
             expired_at: rows::parsed_if_any(row, 6, rows::timestamp)?,
-            may_approve: rows::parsed(row, 7, may_approve)?,
+            holder: rows::parsed(row, 7, |text| Holder::of_right(text).ok_or("unknown"))?,
         })
     })?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
@@ -46,17 +44,9 @@ pub(crate) fn add_token(transaction: &Transaction<'_>, token: &TokenRecord) -> R
         rows::text(token.created_at),
         token.expires_at.map(rows::text),
         token.expired_at.map(rows::text),
-        if token.may_approve { APPROVE } else { "" },
+        token.holder.right(),
     ])?;
     Ok(())
-}
-
-fn may_approve(text: &str) -> Result<bool, &'static str> {
-    match text {
-        "" => Ok(false),
-        APPROVE => Ok(true),
-        _ => Err("unknown"),
-    }
 }
 
 /// The first expiry time is kept.

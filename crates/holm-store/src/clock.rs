@@ -1,17 +1,17 @@
 //! SQL for the last clock reading: one row.
 
 use crate::error::Trouble;
-use holm_core::clock::{Ahead, Seen};
+use holm_core::clock::{Ahead, ClockRecord};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::time::Duration;
 
-pub(crate) fn seen(connection: &Connection) -> Result<Option<Seen>, Trouble> {
+pub(crate) fn seen(connection: &Connection) -> Result<Option<ClockRecord>, Trouble> {
     let mut statement = connection.prepare_cached(
         "SELECT boot, boottime_ms, wall_ms, latest_ms, ahead_by_ms, ahead_since_ms FROM clock",
     )?;
     let found = statement.query_row([], |row| {
         let by = row.get::<_, Option<i64>>(4)?;
-        Ok(Seen {
+        Ok(ClockRecord {
             boot: row.get(0)?,
             boottime: duration(row, 1)?,
             wall: duration(row, 2)?,
@@ -28,7 +28,7 @@ pub(crate) fn seen(connection: &Connection) -> Result<Option<Seen>, Trouble> {
     Ok(found.optional()?)
 }
 
-pub(crate) fn set(transaction: &Transaction<'_>, seen: &Seen) -> Result<(), Trouble> {
+pub(crate) fn set(transaction: &Transaction<'_>, seen: &ClockRecord) -> Result<(), Trouble> {
     let insert = "INSERT OR REPLACE INTO clock
         (id, boot, boottime_ms, wall_ms, latest_ms, ahead_by_ms, ahead_since_ms)
         VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";

@@ -8,6 +8,7 @@ mod clock;
 mod database;
 mod error;
 mod events;
+mod inbox;
 mod journal;
 mod keys;
 mod ports;

@@ -1,12 +1,14 @@
-//! SQL for turns, looks and approvals of trees. They go with their workspace.
+//! SQL for turns, looks, checks and approvals of trees. They go with their workspace.
 
 use crate::error::Trouble;
 use crate::rows;
 use holm_core::WorkspaceId;
+use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
-use holm_engine::review::{CommentRecord, Look, TreeApproval, TurnRecord};
+use holm_engine::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnRecord};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 const TURN: &str = "workspace_id, number, at, cause, tree, details";
@@ -24,7 +26,7 @@ pub(crate) fn add_turn(transaction: &Transaction<'_>, turn: &TurnRecord) -> Resu
             rows::text(turn.at),
             turn.cause.as_str(),
             turn.tree,
-            details(turn)?,
+            json(&turn.details)?,
         ],
     )?;
     Ok(())
@@ -53,7 +55,7 @@ pub(crate) fn save_turn(transaction: &Transaction<'_>, turn: &TurnRecord) -> Res
         params![
             turn.workspace.as_str(),
             turn.number.cast_signed(),
-            details(turn)?
+            json(&turn.details)?
         ],
     )?;
     Ok(())
@@ -70,6 +72,7 @@ pub(crate) fn forget_surplus(
                AND number NOT IN (SELECT turn FROM tree_approvals WHERE workspace_id = ?1)
                AND number NOT IN (SELECT turn FROM looks WHERE workspace_id = ?1)
                AND number NOT IN (SELECT turn FROM comments WHERE workspace_id = ?1)
+               AND number NOT IN (SELECT turn FROM checks WHERE workspace_id = ?1 AND turn IS NOT NULL)
              ORDER BY number DESC LIMIT -1 OFFSET ?2",
         )?;
         // The last one is always kept.
@@ -93,8 +96,7 @@ pub(crate) fn save_comment(
     if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
         return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
     }
-    let details = serde_json::to_string(&comment.details)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let details = json(&comment.details)?;
     transaction.execute(
         "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
          VALUES (?1, ?2, ?3, ?4)",
@@ -123,6 +125,62 @@ pub(crate) fn comments(
         })
     })?;
     Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) const CHECK: &str = "workspace_id, tree, name, key, state, turn, details";
+
+pub(crate) fn save_check(
+    transaction: &Transaction<'_>,
+    check: &CheckRecord,
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, &check.workspace)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(check.workspace.clone()).into());
+    }
+    transaction.execute(
+        "INSERT OR REPLACE INTO checks (workspace_id, tree, name, key, state, turn, details)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
+            check.workspace.as_str(),
+            check.tree,
+            check.name,
+            check.key,
+            check.state.as_str(),
+            check.turn.map(u64::cast_signed),
+            json(&check.details)?,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn checks_of(
+    connection: &Connection,
+    id: &WorkspaceId,
+    tree: &str,
+) -> Result<Vec<CheckRecord>, Trouble> {
+    let query =
+        format!("SELECT {CHECK} FROM checks WHERE workspace_id = ?1 AND tree = ?2 ORDER BY name");
+    let mut statement = connection.prepare_cached(&query)?;
+    let found = statement.query_map([id.as_str(), tree], check)?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn open_checks(connection: &Connection) -> Result<Vec<CheckRecord>, Trouble> {
+    let query = format!("SELECT {CHECK} FROM checks WHERE state IN ('queued', 'running')");
+    let mut statement = connection.prepare_cached(&query)?;
+    let found = statement.query_map([], check)?;
+    Ok(found.collect::<Result<_, rusqlite::Error>>()?)
+}
+
+pub(crate) fn check(row: &Row<'_>) -> Result<CheckRecord, rusqlite::Error> {
+    Ok(CheckRecord {
+        workspace: rows::parsed(row, 0, WorkspaceId::parse)?,
+        tree: row.get(1)?,
+        name: row.get(2)?,
+        key: row.get(3)?,
+        state: rows::parsed(row, 4, |text| CheckState::parse(text).ok_or("unknown"))?,
+        turn: row.get::<_, Option<i64>>(5)?.map(i64::cast_unsigned),
+        details: rows::parsed(row, 6, |text| serde_json::from_str(text))?,
+    })
 }
 
 pub(crate) fn look(connection: &Connection, id: &WorkspaceId) -> Result<Option<Look>, Trouble> {
@@ -221,8 +279,8 @@ pub(crate) fn approval(
     Ok(found.optional()?)
 }
 
-fn details(turn: &TurnRecord) -> Result<String, Trouble> {
-    serde_json::to_string(&turn.details)
+fn json(details: &impl Serialize) -> Result<String, Trouble> {
+    serde_json::to_string(details)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)).into())
 }
 

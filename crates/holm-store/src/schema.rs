@@ -4,7 +4,7 @@ use crate::error::Trouble;
 use rusqlite::Transaction;
 
 /// `PRAGMA user_version` of files that this program writes.
-pub(crate) const VERSION: i64 = 11;
+pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64 + 1;
 
 /// The migration from each version to the next, starting with 1 to 2.
 pub(crate) const MIGRATIONS: &[&str] = &[
@@ -18,6 +18,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CLOCK,
     LOOKUPS,
     REVIEW,
+    CHECKS,
+    INBOX,
 ];
 
 /// Writes the current version again: no change, but a real write, to test the disk.
@@ -258,4 +260,46 @@ CREATE TABLE comments (
 CREATE INDEX approvals_of_workspace ON tree_approvals (workspace_id, place);
 
 ALTER TABLE tokens ADD COLUMN may TEXT NOT NULL DEFAULT '';
+";
+
+/// Version 12: the results of checks, the newest of each tree.
+const CHECKS: &str = "
+CREATE TABLE checks (
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    tree         TEXT    NOT NULL,
+    name         TEXT    NOT NULL,
+    key          TEXT    NOT NULL,
+    state        TEXT    NOT NULL,
+    turn         INTEGER,
+    details      TEXT    NOT NULL,
+    PRIMARY KEY (workspace_id, tree, name)
+) STRICT;
+
+CREATE INDEX open_checks ON checks (workspace_id) WHERE state IN ('queued', 'running');
+";
+
+/// Version 13: the inbox. Notices of programs inside, and the open items: nothing else records when an item opened,
+/// and an item that is open is told once.
+const INBOX: &str = "
+CREATE TABLE notices (
+    place        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    workspace_id TEXT    NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    at           TEXT    NOT NULL,
+    source       TEXT,
+    text         TEXT    NOT NULL,
+    left_out     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX notices_of_workspace ON notices (workspace_id, place);
+
+CREATE TABLE open_items (
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id) ON DELETE CASCADE,
+    cause        TEXT NOT NULL,
+    reason       TEXT NOT NULL,
+    opened_at    TEXT NOT NULL,
+    since        TEXT NOT NULL,
+    PRIMARY KEY (workspace_id, cause)
+) STRICT;
+
+CREATE INDEX forbidden_requests ON audit (actor) WHERE status = 403;
 ";

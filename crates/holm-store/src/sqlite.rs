@@ -3,13 +3,16 @@
 
 use crate::database::{Database, Durability::Durable, Durability::Light};
 use crate::{
-    access, clock, events, journal, keys, ports, projects, review, runs, schema, workspaces,
+    access, clock, events, inbox, journal, keys, ports, projects, review, runs, schema, workspaces,
 };
-use holm_core::clock::Seen;
+use holm_core::clock::ClockRecord;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
-use holm_engine::review::{CommentRecord, Look, ReviewStore, TreeApproval, TurnRecord};
+use holm_engine::inbox::{InboxRecords, InboxStore, NoticeRecord, OpenItem};
+use holm_engine::review::{
+    CheckRecord, CommentRecord, Look, ReviewStore, TreeApproval, TurnRecord,
+};
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
     Approval, AuditEntry, AuditFilter, AuditNote, AuditRecord, Canonical, Claim, EntryId, Event,
@@ -17,7 +20,7 @@ use holm_engine::store::{
     StoreError, TokenRecord, WorkspaceRecord,
 };
 use jiff::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -66,12 +69,23 @@ store! {
     light forget_surplus_turns(id: &WorkspaceId, kept: u64) -> Vec<u64> = review::forget_surplus;
     durable save_comment(comment: &CommentRecord) -> () = review::save_comment;
     read comments(id: &WorkspaceId) -> Vec<CommentRecord> = review::comments;
+    durable save_check(check: &CheckRecord) -> () = review::save_check;
+    read checks_of(id: &WorkspaceId, tree: &str) -> Vec<CheckRecord> = review::checks_of;
+    read open_checks() -> Vec<CheckRecord> = review::open_checks;
     read look(id: &WorkspaceId) -> Option<Look> = review::look;
     durable set_look(id: &WorkspaceId, look: &Look, viewed: &[(String, String)]) -> ()
         = review::set_look;
     read viewed(id: &WorkspaceId) -> BTreeMap<String, String> = review::viewed;
     durable approve_tree(id: &WorkspaceId, approval: &TreeApproval) -> () = review::approve;
     read tree_approval(id: &WorkspaceId) -> Option<TreeApproval> = review::approval;
+}
+
+store! {
+    InboxStore {}
+    light add_notice(notice: &NoticeRecord) -> () = inbox::add_notice;
+    read inbox_records() -> HashMap<WorkspaceId, InboxRecords> = inbox::records;
+    light change_open_items(open: &[OpenItem], closed: &[OpenItem]) -> () = inbox::change_open;
+    read last_event_of(kind: &str) -> Option<Timestamp> = inbox::last_event_of;
 }
 
 store! {
@@ -89,7 +103,7 @@ store! {
     read project(id: &ProjectId) -> Option<ProjectRecord> = projects::one;
     durable save_project(project: &ProjectRecord) -> () = projects::save;
     durable remove_project(id: &ProjectId) -> ProjectRemoval = projects::remove;
-    // The plan is journaled durably before any action, which writes this to the disk too.
+    // The store is flushed before the workspace is acknowledged. If power fails earlier, nothing of it is promised.
     light insert_workspace(workspace: &WorkspaceRecord) -> () = workspaces::insert;
     read workspace(id: &WorkspaceId) -> Option<WorkspaceRecord> = workspaces::one;
     read live_workspaces() -> Vec<WorkspaceRecord> = workspaces::live;
@@ -101,13 +115,15 @@ store! {
     durable set_label(id: &WorkspaceId, label: &Label, at: Timestamp) -> () = workspaces::set_label;
     durable set_spec(id: &WorkspaceId, spec: &WorkspaceSpec) -> () = workspaces::set_spec;
     durable set_desired(id: &WorkspaceId, desired: Desired) -> () = workspaces::set_desired;
-    durable acknowledge(id: &WorkspaceId) -> () = workspaces::acknowledge;
+    durable flush() -> () = schema::write_version;
+    // The record is on the disk already, and recovery after a power failure acknowledges it again.
+    light acknowledge(id: &WorkspaceId) -> () = workspaces::acknowledge;
     durable set_removed(id: &WorkspaceId, at: Timestamp) -> () = workspaces::set_removed;
     durable take_back(id: &WorkspaceId, label: &Label, at: Timestamp) -> () = workspaces::take_back;
     durable return_to_trash(earlier: &WorkspaceRecord) -> () = workspaces::return_to_trash;
     durable forget_trashed(id: &WorkspaceId) -> () = workspaces::forget_trashed;
     read abandoned_projects() -> Vec<ProjectId> = projects::abandoned;
-    light forget_unborn(id: &WorkspaceId) -> () = workspaces::forget_unborn;
+    durable forget_unborn(id: &WorkspaceId) -> () = workspaces::forget_unborn;
     light touch(id: &WorkspaceId, at: Timestamp) -> () = workspaces::touch;
     light set_dirty(id: &WorkspaceId, is_dirty: bool) -> () = workspaces::set_dirty;
     durable journal(id: &WorkspaceId, actions: &[Action]) -> Vec<EntryId> = workspaces::plan;
@@ -141,7 +157,7 @@ store! {
     read last_event() -> u64 = events::last;
     read key(key: &RequestKey) -> Option<Keyed> = keys::one;
     light note_key(key: &RequestKey, digest: &str, at: Timestamp) -> () = keys::note;
-    // The workspace is acknowledged durably later, which writes this to the disk too.
+    // The store is flushed before the workspace is acknowledged.
     light begin_key(key: &RequestKey, subject: &str) -> () = keys::begin;
     light answer_key(key: &RequestKey, answer: &str) -> () = keys::answer;
     light forget_key(key: &RequestKey) -> () = keys::forget;
@@ -153,8 +169,8 @@ store! {
     light add_audit(entry: &AuditEntry) -> () = access::add;
     light note_audit(notes: &[AuditNote]) -> () = access::note;
     read audit(filter: &AuditFilter, most: usize) -> Vec<AuditRecord> = access::newest;
-    read clock() -> Option<Seen> = clock::seen;
-    light set_clock(seen: &Seen) -> () = clock::set;
+    read clock() -> Option<ClockRecord> = clock::seen;
+    light set_clock(seen: &ClockRecord) -> () = clock::set;
     read secrets_head() -> Option<RecordHead> = access::secrets_head;
     light set_secrets_head(head: &RecordHead) -> () = access::set_secrets_head;
 }

@@ -1,6 +1,7 @@
 //! The client's end of `GET /workspaces/{id}/exec`.
 
 use super::Client;
+use super::query::escaped;
 use super::transport::not_json;
 use super::websocket::{self, Incoming, Outgoing, Socket};
 use crate::exec::{CONTROL, Received, STDERR, STDIN, STDOUT, Start, ToClient, ToServer};
@@ -66,6 +67,20 @@ impl Client {
     ) -> Result<ExecSocket, Fault> {
         let route = format!("/workspaces/{id}/exec?key={key}");
         self.converse(&route, &ToServer::Start(start)).await
+    }
+
+    /// Runs `git upload-pack` inside, to fetch `commit`. Refused if an approval is demanded that its tree does not
+    /// have. The client can reconnect as with [`Client::exec_kept`].
+    pub async fn upload_pack(
+        &self,
+        id: &WorkspaceId,
+        key: &str,
+        commit: &str,
+    ) -> Result<ExecSocket, Fault> {
+        let commit = escaped(commit);
+        let route = format!("/workspaces/{id}/upload-pack?key={key}&commit={commit}");
+        self.converse(&route, &ToServer::Start(Start::default()))
+            .await
     }
 
     /// As [`Client::exec_kept`], in a workspace as a person typed it; returns its id too. The daemon

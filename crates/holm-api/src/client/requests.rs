@@ -2,10 +2,13 @@
 
 use super::Client;
 use crate::browser::Browser;
+use crate::check::{CheckList, RunChecks};
 use crate::comment::{Act, Comment, CommentList, NewComment, Round, Send};
 use crate::daemon::{Doctor, Status, Stop};
+use crate::dashboard::Opened;
 use crate::disk::Disk;
 use crate::egress::EgressList;
+use crate::inbox::{InboxList, Notified, Notify};
 use crate::numbers::{NumbersList, WorkspaceNumbers};
 use crate::port::{Checkout, CheckoutList, PortList};
 use crate::project::{
@@ -14,7 +17,7 @@ use crate::project::{
 };
 use crate::reload::{Reload, Reloaded};
 use crate::review::{
-    Approval, Approve, Approved, Looked, Marked, Review, TurnList, TurnState, TurnWish,
+    Approval, Approve, Approved, Comparison, Looked, Marked, Review, TurnList, TurnState, TurnWish,
 };
 use crate::run::Run;
 use crate::secret::{
@@ -61,6 +64,8 @@ macro_rules! requests {
 }
 
 requests! {
+    /// An address that signs a browser in, once.
+    open_dashboard: POST "/dashboard" () -> Opened;
     tokens: GET "/tokens" () -> TokenList;
     make_token: POST "/tokens" () sends NewToken -> TokenMade;
     /// Revokes a token and cuts its connections.
@@ -162,6 +167,15 @@ requests! {
     review: GET "/workspaces/{id}/review?since={since}" (id: &WorkspaceId, since: &str) -> Review;
     /// Records a look.
     looked: POST "/workspaces/{id}/review" (id: &WorkspaceId) sends Looked -> Review;
+    /// Begins the checks of the tree of now.
+    run_checks: POST "/workspaces/{id}/checks" (id: &WorkspaceId) sends RunChecks -> CheckList;
+    /// The checks of a tree, when their revision is another one, or after 20 seconds.
+    checks_after: GET "/workspaces/{id}/checks?tree={tree}&after={after}"
+        (id: &WorkspaceId, tree: &str, after: u64) -> CheckList;
+    /// Cancels the checks of a workspace, and waits for that.
+    cancel_checks: POST "/workspaces/{id}/checks/cancel" (id: &WorkspaceId) -> CheckList;
+    /// Workspaces of one project side by side; their ids with commas between.
+    compare: GET "/compare?workspaces={ids}" (ids: &str) -> Comparison;
     comments: GET "/workspaces/{id}/comments?open={is_open}"
         (id: &WorkspaceId, is_open: bool) -> CommentList;
     /// Comments on lines of the last turn.
@@ -171,6 +185,10 @@ requests! {
     /// Answers, resolves or reopens.
     act_on_comments: POST "/workspaces/{id}/comments/act"
         (id: &WorkspaceId) sends Act -> CommentList;
+    /// What needs a person.
+    inbox: GET "/inbox" () -> InboxList;
+    /// A question of a program inside; works only from inside.
+    notify: POST "/workspaces/{id}/notify" (id: &WorkspaceId) sends Notify -> Notified;
     /// The newest approval, and whether one is demanded.
     approval: GET "/workspaces/{id}/approve" (id: &WorkspaceId) -> Approval;
     /// Approves the tree of now.

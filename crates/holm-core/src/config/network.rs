@@ -95,6 +95,69 @@ impl ProxyUrl {
     }
 }
 
+/// Where a notification is posted: `https://hooks.example.org/holm`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookUrl {
+    pub is_tls: bool,
+    pub host: String,
+    pub port: NonZeroU16,
+    /// With the query. It may contain a secret.
+    pub path: String,
+}
+
+const HTTPS_PORT: NonZeroU16 = NonZeroU16::new(443).unwrap();
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidWebhook {
+    #[error("it must begin with `http://` or `https://`")]
+    Scheme,
+    #[error("it has a user, a fragment, a blank or a control character")]
+    Form,
+    #[error(transparent)]
+    Address(#[from] InvalidDestination),
+}
+
+// === impl WebhookUrl ===
+
+impl WebhookUrl {
+    pub fn parse(text: &str) -> Result<Self, InvalidWebhook> {
+        let (is_tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => return Err(InvalidWebhook::Scheme),
+        };
+        let is_plain = |c: char| c.is_ascii_graphic() && c != '#';
+        let place = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (place, path) = rest.split_at(place);
+        if !rest.chars().all(is_plain) || place.contains('@') {
+            return Err(InvalidWebhook::Form);
+        }
+        let default = if is_tls { HTTPS_PORT } else { PROXY_PORT };
+        let Address { host, port } = match Address::parse(place) {
+            Err(InvalidDestination::NoPort) => Address::parse(&format!("{place}:{default}"))?,
+            parsed => parsed?,
+        };
+        let path = match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("/{path}"),
+        };
+        Ok(Self {
+            is_tls,
+            host,
+            port,
+            path,
+        })
+    }
+}
+
+/// Without the path, which is often a secret.
+impl fmt::Debug for WebhookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
 /// A text with its `%40` replaced.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -447,6 +510,29 @@ mod tests {
         check("10.0.0.0/33", InvalidDestination::Bits);
         check("10.0.0.0/", InvalidDestination::Bits);
         check(&"a.".repeat(127).repeat(2), InvalidDestination::TooLong);
+    }
+
+    #[test]
+    fn a_webhook_is_an_http_address_and_its_debug_text_has_no_secret() {
+        let url = WebhookUrl::parse("https://hooks.example.org/T0/secret?a=b").unwrap();
+        assert_eq!((url.is_tls, url.port.get()), (true, 443));
+        assert_eq!(url.path, "/T0/secret?a=b");
+        assert_eq!(format!("{url:?}"), "https://hooks.example.org:443");
+        let url = WebhookUrl::parse("http://[::1]:8080").unwrap();
+        assert_eq!((url.host.as_str(), url.path.as_str()), ("::1", "/"));
+        assert_eq!(WebhookUrl::parse("http://a.test?x").unwrap().path, "/?x");
+        for wrong in [
+            "ftp://a.test/",
+            "a.test",
+            "http://",
+            "http://a b.test/",
+            "http://u:p@a.test/",
+            "http://a.test/#x",
+            "http://a.test/\r\nHost: b.test",
+            "http://a.test:0/",
+        ] {
+            assert!(WebhookUrl::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

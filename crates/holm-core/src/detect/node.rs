@@ -42,7 +42,8 @@ const STARTER_OPTIONS: [&str; 7] = [
 ];
 
 /// Programs that run a source file.
-const RUNTIMES: [&str; 10] = [
+const RUNTIMES: [&str; 11] = [
+    "nx",
     "node",
     "nodemon",
     "tsx",

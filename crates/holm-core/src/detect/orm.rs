@@ -14,7 +14,11 @@ pub struct Tools {
     pub script: Option<String>,
 }
 
-const SCHEMAS: [&str; 2] = ["prisma/schema.prisma", "schema.prisma"];
+const SCHEMAS: [&str; 3] = [
+    "prisma/schema.prisma",
+    "src/prisma/schema.prisma",
+    "schema.prisma",
+];
 const DRIZZLE: [&str; 3] = [
     "drizzle.config.ts",
     "drizzle.config.js",

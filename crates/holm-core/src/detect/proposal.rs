@@ -169,6 +169,25 @@ impl Proposal {
         ))
     }
 
+    /// What was found, in a few words: `Node, Postgres, 2 ports`; `None` when nothing was.
+    pub fn in_short(&self) -> Option<String> {
+        let mut parts: Vec<String> = Vec::new();
+        let kinds = self.looks_like.iter().map(|sign| sign.kind);
+        let databases = self.services.iter().filter_map(|it| it.access.as_ref());
+        for name in kinds.chain(databases.map(|access| access.kind.title())) {
+            if !parts.iter().any(|part| part == name) {
+                parts.push(name.to_owned());
+            }
+        }
+        let programs = self.services.iter().filter(|it| !it.is_database);
+        match programs.filter(|it| it.port.is_some()).count() {
+            0 => {}
+            1 => parts.push("1 port".to_owned()),
+            ports => parts.push(format!("{ports} ports")),
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
     /// The programs that its commands start, each with what needs it. Programs of the project itself
     /// are not among them.
     pub fn programs(&self) -> Vec<(String, String)> {

@@ -1,6 +1,6 @@
 //! What happens when a run of a service ended by itself: another start after a pause, or none.
 
-use super::words::{exit_in_words, in_words, names_missing_program};
+use super::words::{exit_in_words, in_words, names_missing_program, ordinal};
 use super::{Life, Phase, Readiness};
 use crate::config::Restart;
 use std::time::Duration;
@@ -68,5 +68,17 @@ impl Life {
         self.streak += 1;
         self.phase = Phase::Backoff { until: now + pause };
         self.reason = Some(format!("{how}; starts again after {}", in_words(pause)));
+    }
+
+    /// What the log of the service says after a run that ended by itself: `exited with 1; restarted, 1st time`.
+    pub fn end_in_words(&self) -> Option<String> {
+        match self.phase {
+            Phase::Backoff { .. } => {
+                let how = exit_in_words(self.exit?);
+                Some(format!("{how}; restarted, {} time", ordinal(self.starts)))
+            }
+            Phase::Exited | Phase::Failed => self.reason.clone(),
+            _ => None,
+        }
     }
 }

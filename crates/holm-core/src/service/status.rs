@@ -30,3 +30,17 @@ pub struct Services {
     pub services: Vec<ServiceStatus>,
     pub verdict: String,
 }
+
+// === impl ServiceStatus ===
+
+impl ServiceStatus {
+    /// It ended by itself, with success.
+    pub fn is_done(&self) -> bool {
+        self.state == "exited" && self.reason.as_deref() == Some("exited with 0")
+    }
+
+    /// It ended, and nothing starts it again.
+    pub fn has_failed(&self) -> bool {
+        self.state == "failed" || (self.state == "exited" && !self.is_done())
+    }
+}

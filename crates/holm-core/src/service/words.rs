@@ -52,6 +52,18 @@ pub fn names_missing_program(line: &str) -> bool {
     })
 }
 
+/// `1st`, `2nd`, `3rd`, `11th`.
+pub(super) fn ordinal(number: u32) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 pub(super) fn in_words(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),
@@ -62,6 +74,15 @@ pub(super) fn in_words(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ordinals() {
+        let all = [1, 2, 3, 4, 11, 13, 21, 112].map(ordinal);
+        assert_eq!(
+            all,
+            ["1st", "2nd", "3rd", "4th", "11th", "13th", "21st", "112th"]
+        );
+    }
 
     #[test]
     fn lines_about_a_missing_program() {

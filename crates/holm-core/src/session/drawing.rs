@@ -25,6 +25,8 @@ enum Allowed {
     Screen,
     /// Only lines and colours.
     Lines,
+    /// As `Lines`, and carriage returns.
+    Progress,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +67,15 @@ pub fn lines(text: &str) -> String {
 // === impl Drawing ===
 
 impl Drawing {
+    /// Lets only text, lines, colours, tabs and carriage returns pass. The way back to the first column that
+    /// programs use for progress (`ESC [ G`) becomes a carriage return.
+    pub fn of_progress() -> Self {
+        Self {
+            allowed: Allowed::Progress,
+            ..Self::default()
+        }
+    }
+
     /// The allowed part of these bytes.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut passed = Vec::with_capacity(bytes.len());
@@ -119,6 +130,7 @@ impl Drawing {
         match byte {
             0x1b => self.state = State::Escape,
             b'\n' | b'\t' | 0x20..=0x7e => passed.push(byte),
+            b'\r' if self.allowed == Allowed::Progress => passed.push(byte),
             b'\r' | 0x08 | 0x07 if self.allowed == Allowed::Screen => passed.push(byte),
             0x80.. => self.take_character(byte, passed),
             _ => self.dropped += 1,
@@ -163,6 +175,13 @@ impl Drawing {
     fn take_sequence(&mut self, byte: u8, passed: &mut Vec<u8>) {
         match byte {
             0x20..0x40 if self.held.len() < LONGEST => self.held.push(byte),
+            b'G' if self.allowed == Allowed::Progress
+                && matches!(self.held.as_slice(), b"" | b"1") =>
+            {
+                passed.push(b'\r');
+                self.held.clear();
+                self.state = State::Ground;
+            }
             0x40..0x7f => {
                 let is_on_list = self.allowed == Allowed::Screen || byte == b'm';
                 if is_on_list && is_allowed(&self.held, byte) {
@@ -242,6 +261,23 @@ mod tests {
         ] {
             assert_eq!(pass(drawn.as_bytes()), drawn);
         }
+    }
+
+    #[test]
+    fn of_progress_only_text_colours_and_returns_pass() {
+        let check = |text: &str, expect: &str| {
+            let passed = Drawing::of_progress().pass(text.as_bytes());
+            assert_eq!(String::from_utf8(passed).unwrap(), expect);
+        };
+        check(
+            "10 %\r\u{1b}[31m20 %\u{1b}[m\t\n",
+            "10 %\r\u{1b}[31m20 %\u{1b}[m\t\n",
+        );
+        check("a\u{1b}[Gb\u{1b}[1Gc", "a\rb\rc");
+        check(
+            "a\u{1b}[2Gb\u{1b}[2A\u{1b}[H\u{1b}[2J\u{1b}[K\u{8}\u{7}c",
+            "abc",
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Sessions on the wire between daemon and keeper: requests, responses, and the messages of an
 //! attached client. The API shows [`Session`], [`ReadText`] and [`Waited`] as they are.
 
-use crate::run::Asker;
+use crate::run::Requester;
 use crate::{Fault, SessionId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct NewSession {
     pub parent: Option<String>,
     pub agent: Option<String>,
     #[serde(default)]
-    pub asker: Asker,
+    pub asker: Requester,
 }
 
 /// A session now, or its last state. Times are RFC 3339.
@@ -60,6 +60,10 @@ pub struct Session {
     /// When it last printed something.
     #[schema(required)]
     pub last_output_at: Option<String>,
+    /// When a client last wrote to it; a keeper of an earlier release does not say.
+    #[serde(default)]
+    #[schema(required)]
+    pub last_input_at: Option<String>,
     pub rows: u16,
     pub cols: u16,
     /// The window title that the program set.

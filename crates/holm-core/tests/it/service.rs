@@ -100,12 +100,16 @@ fn each_starts_when_what_it_needs_is_ready_and_ends_before_it() {
 fn pauses_grow_and_a_loop_is_given_up_and_said() {
     let mut graph = one(Restart::OnFailure);
     let mut now = Duration::ZERO;
-    for pause in [1, 2, 4, 8] {
+    let times = ["1st", "2nd", "3rd", "4th"];
+    for (pause, nth) in [1, 2, 4, 8].into_iter().zip(times) {
         assert_eq!(graph.due(now), [(0, Order::Start)]);
+        assert_eq!(graph.life(0).end_in_words(), None);
         graph.handle(0, Event::Started { pid: 5 }, now);
         graph.handle(0, exited(1), now);
         let said = format!("exited with 1; starts again after {pause}s");
         assert_eq!(state(&graph, 0), (State::Backoff, Some(said)));
+        let logged = format!("exited with 1; restarted, {nth} time");
+        assert_eq!(graph.life(0).end_in_words(), Some(logged));
         assert_eq!(graph.wake_at(), Some(now + at(pause)));
         assert_eq!(graph.due(now + at(pause) - Duration::from_millis(1)), []);
         now += at(pause);
@@ -114,6 +118,7 @@ fn pauses_grow_and_a_loop_is_given_up_and_said() {
     graph.handle(0, Event::Started { pid: 5 }, now);
     graph.handle(0, exited(1), now);
     let said = "crash loop: exited with 1, 5 times in 15 s".to_owned();
+    assert_eq!(graph.life(0).end_in_words(), Some(said.clone()));
     assert_eq!(state(&graph, 0), (State::Failed, Some(said)));
     assert_eq!(graph.verdict(), Verdict::Failing);
     assert_eq!(graph.due(at(100_000)), [], "nobody starts it again");

@@ -5,10 +5,11 @@ use crate::engine::Engine;
 use crate::inside::{Question, ask, failed};
 use crate::progress::Progress;
 use crate::run::RunChange;
-use crate::work::{Capture, Change};
+use crate::work::Capture;
 use holm_core::exec::Masking;
 use holm_core::head::object_id;
 use holm_core::spec::WorkspaceSpec;
+use holm_core::tree_change::{Entry, TreeChange};
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashMap;
 
@@ -60,14 +61,14 @@ impl Engine {
         let sizes = self.sizes(id, &found).await?;
         let contents = self.contents(id, &found, &sizes).await?;
         let changes = found.into_iter().map(|change| {
-            let object = change.object.as_ref();
+            let object = change.new.as_ref().map(|entry| &entry.object);
             let bytes = object.and_then(|object| contents.get(object));
             let content = bytes.map(|bytes| String::from_utf8(bytes.clone()));
             let is_text = !matches!(content, Some(Err(_)));
             RunChange {
-                operation: change.operation.as_str().to_owned(),
+                operation: change.operation().to_owned(),
                 size: object.and_then(|object| sizes.get(object)).copied(),
-                binary: change.is_binary || !is_text,
+                binary: change.is_binary() || !is_text,
                 content: content.and_then(Result::ok),
                 path: change.path,
                 from: change.from,
@@ -82,9 +83,10 @@ impl Engine {
     async fn sizes(
         &self,
         id: &WorkspaceId,
-        changes: &[Change],
+        changes: &[TreeChange],
     ) -> Result<HashMap<String, u64>, Fault> {
-        let objects = changes.iter().filter_map(|change| change.object.clone());
+        let objects = changes.iter().filter_map(|change| change.new.as_ref());
+        let objects = objects.map(|entry| entry.object.clone());
         let said = self.cat_file(id, SIZES, objects.collect()).await?;
         let text = String::from_utf8_lossy(&said);
         let sizes = text.lines().filter_map(|line| {
@@ -100,13 +102,13 @@ impl Engine {
     async fn contents(
         &self,
         id: &WorkspaceId,
-        changes: &[Change],
+        changes: &[TreeChange],
         sizes: &HashMap<String, u64>,
     ) -> Result<HashMap<String, Vec<u8>>, Fault> {
         let mut left = MOST_CONTENTS;
         let mut wanted: Vec<String> = Vec::new();
-        for change in changes.iter().filter(|change| !change.is_binary) {
-            let Some(object) = &change.object else {
+        for change in changes.iter().filter(|change| !change.is_binary()) {
+            let Some(Entry { object, .. }) = &change.new else {
                 continue;
             };
             let size = sizes.get(object).copied().unwrap_or(u64::MAX);

@@ -5,7 +5,7 @@ use crate::live_runs::Live;
 use crate::notice::Notice;
 use crate::run::RunRecord;
 use holm_core::Fault;
-use holm_core::run::{How, RunEnd, RunSeen, RunState};
+use holm_core::run::{RunEnd, RunEnding, RunSeen, RunState};
 use holm_core::turn::TurnCause;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ fn died(why: &str) -> RunEnd {
     RunEnd {
         at_ms: Timestamp::now().as_millisecond(),
         code: 137,
-        how: How::Died,
+        how: RunEnding::Died,
         cause: Some(why.to_owned()),
     }
 }

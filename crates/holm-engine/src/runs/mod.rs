@@ -23,7 +23,7 @@ use crate::run::{RunDetails, RunFilter, RunRecord};
 use crate::store::WorkspaceRecord;
 use holm_core::files::{Operation, Parents, Write};
 use holm_core::plan::Keeper;
-use holm_core::run::{Asker, RunOrder, RunSeen, RunState};
+use holm_core::run::{Requester, RunOrder, RunSeen, RunState};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub struct NewRun {
     pub message: Option<String>,
     pub files: Vec<NewFile>,
     pub provision: Provision,
-    pub asker: Asker,
+    pub asker: Requester,
     pub timeout: Duration,
     pub stopped: Stopped,
     /// The idempotency key, and a digest of the request.

@@ -2,8 +2,11 @@
 
 use crate::world::{Island, When, Wrong, create, made, new, project};
 use holm_core::WorkspaceId;
+use holm_core::clock::ClockRecord;
 use holm_core::plan::{Action, State};
+use holm_engine::store::Store;
 use holm_engine::{Engine, Recovery, Removal};
+use holm_store::SqliteStore;
 use std::future::Future;
 use tokio::runtime::Runtime;
 
@@ -67,6 +70,56 @@ fn a_creation_is_undone() {
                 made(engine, &shop, "fix").await;
             });
         }
+    }
+}
+
+/// The machine loses power; what the store had written reached the disk.
+fn lose_power(island: &Island) {
+    let store = SqliteStore::open(&island.directory.path().join("holm.db")).unwrap();
+    let seen = store.clock().unwrap();
+    let seen = seen.expect("the daemon stores its boot before it serves");
+    let boot = "an earlier boot".to_owned();
+    store.set_clock(&ClockRecord { boot, ..seen }).unwrap();
+    island.world.with(|state| state.keepers.clear());
+}
+
+/// The user may have been told of the workspace: its acknowledgement is the last thing that reaches the disk.
+#[test]
+fn after_a_power_failure_a_creation_with_complete_files_is_kept() {
+    let moments = [
+        ((Action::BuildBase, When::After), false),
+        ((Action::MakeFiles, When::Before), false),
+        ((Action::MakeFiles, When::After), true),
+        ((Action::Launch, When::Before), true),
+        ((Action::Launch, When::After), true),
+    ];
+    for (moment, is_kept) in moments {
+        let island = Island::new();
+        next_daemon(&island, async |_, _| {});
+        die_in(&island, moment, |engine| async move {
+            let shop = project(&engine).await;
+            create(&engine, new(&shop, Some("fix"))).await.unwrap();
+        });
+        lose_power(&island);
+        next_daemon(&island, async |engine, recovery| {
+            let counted = (recovery.left, recovery.undone, recovery.failed);
+            let expected = if is_kept { (1, 0, 0) } else { (0, 1, 0) };
+            assert_eq!(counted, expected, "{moment:?}");
+            let listed = engine.list().await.unwrap();
+            let states: Vec<State> = listed.iter().map(|view| view.state).collect();
+            let expected = if is_kept {
+                vec![State::Stopped]
+            } else {
+                vec![]
+            };
+            assert_eq!(states, expected, "{moment:?}");
+            if let [view] = listed.as_slice() {
+                let started = engine.start(&view.record.id).await.unwrap();
+                assert_eq!(started.state, State::Running);
+            } else {
+                island.world.assert_empty();
+            }
+        });
     }
 }
 

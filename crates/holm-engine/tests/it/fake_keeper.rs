@@ -7,7 +7,7 @@ use holm_core::plan::Keeper;
 use holm_core::session::protocol::{Session, SessionResponse};
 use holm_keeper::client::{Connect, Connecting, Stream};
 use holm_keeper::wire::{
-    Answer, Op, Query, Request, Seen, Status, VERSION, channel, control_frame, frame,
+    Answer, Op, Query, Request, Status, VERSION, WatchReport, channel, control_frame, frame,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -103,7 +103,7 @@ fn session() -> Session {
 async fn tell(world: World, id: WorkspaceId, mut stream: DuplexStream) {
     let mut answered = 0;
     loop {
-        let seen = Seen {
+        let seen = WatchReport {
             status: Status {
                 version: VERSION,
                 id: id.to_string(),

@@ -17,6 +17,7 @@ fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWor
             files: Vec::new(),
             given: Vec::new(),
             workspace: None,
+            because: None,
             key: key.to_owned(),
             commands: vec!["make".to_owned()],
             inputs: None,

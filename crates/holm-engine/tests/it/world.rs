@@ -272,7 +272,9 @@ impl Driver for FakeDriver {
                     let key = match &spec.purpose {
                         Purpose::Setup(setup) => &setup.key,
                         Purpose::Seed(seed) => &seed.key,
-                        Purpose::Work => panic!("a layer of a workspace that is not for one"),
+                        Purpose::Work | Purpose::Check(_) => {
+                            panic!("a layer of a workspace that is not for one")
+                        }
                     };
                     assert_eq!(state.keepers.remove(&id), Some(Keeper::Running));
                     let layer = LayerKey {

@@ -8,12 +8,16 @@ use super::Config;
 use crate::command;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// The git of a distribution, which is built to read [`SYSTEM`]. Another one may read another file.
 const PROGRAM: &str = "/usr/bin/git";
 const SYSTEM: &str = "/etc/gitconfig";
+
+/// A git that the administrator built. It reads the second file, or the first one if it was configured so.
+const LOCAL_PROGRAM: &str = "/usr/local/bin/git";
+const LOCAL_SYSTEM: [&str; 2] = [SYSTEM, "/usr/local/etc/gitconfig"];
 
 /// A longer file is left to git.
 const LONGEST: u64 = 256 * 1024;
@@ -43,7 +47,9 @@ struct Places {
 
 impl Places {
     fn find() -> Option<Self> {
-        let is_known = command::program().is_ok_and(|program| program == Path::new(PROGRAM));
+        let program = command::program().ok()?;
+        let is_known = program == Path::new(PROGRAM)
+            || program == Path::new(LOCAL_PROGRAM) && is_without_system(program, &LOCAL_SYSTEM);
         is_known.then_some(())?;
         let variable = |name: &str| std::env::var_os(name);
         let absolute = |text: OsString| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
@@ -69,6 +75,21 @@ impl Places {
         };
         Some(Self { system, global })
     }
+}
+
+/// Whether this git has none of the files that it may read for all users. A script in its place may set anything, so only a
+/// program counts.
+fn is_without_system(program: &Path, system: &[&str]) -> bool {
+    let is_program = || {
+        let mut magic = [0; 4];
+        let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut magic));
+        read.is_ok() && magic == *b"\x7fELF"
+    };
+    let is_absent = |path: &&str| {
+        let found = fs::symlink_metadata(path);
+        found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    system.iter().all(is_absent) && is_program()
 }
 
 /// Adds the values of one file, which may be missing.
@@ -165,6 +186,23 @@ mod tests {
             format!("{config:?}")
         });
         (ours, theirs)
+    }
+
+    #[test]
+    fn a_git_of_the_administrator_is_known_only_without_files_for_all_users() {
+        let directory = tempfile::tempdir().unwrap();
+        let (script, there) = (directory.path().join("git"), directory.path().join("there"));
+        fs::write(
+            &script,
+            "#!/bin/sh\nexec /usr/bin/git -c user.name=Ada \"$@\"\n",
+        )
+        .unwrap();
+        fs::write(&there, "[user]\n").unwrap();
+        let (missing, there) = ("/nonexistent/gitconfig", there.to_str().unwrap());
+        let program = std::env::current_exe().unwrap();
+        assert!(is_without_system(&program, &[missing, missing]));
+        assert!(!is_without_system(&program, &[missing, there]));
+        assert!(!is_without_system(&script, &[missing, missing]));
     }
 
     #[test]

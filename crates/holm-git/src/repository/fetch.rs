@@ -230,6 +230,17 @@ impl Repository {
             .collect())
     }
 
+    /// How many files differ from HEAD or are new; a new directory counts as one. One process.
+    pub fn count_uncommitted(&self) -> Result<usize, GitError> {
+        let listed = self
+            .git("status")?
+            .args(["--porcelain=v1", "-z", "--untracked-files=normal"])
+            .more(["--no-renames"])
+            .output()?;
+        let entries = listed.split(|byte| *byte == 0);
+        Ok(entries.filter(|entry| entry.len() > 3).count())
+    }
+
     /// The files that merging `commit` would change: its differences from the merge base with HEAD.
     pub fn arrivals_of_merge(&self, commit: &str) -> Result<Vec<Arrival>, GitError> {
         self.check_object(commit)?;

@@ -15,6 +15,7 @@ mod dirty;
 mod discover;
 mod ignored;
 mod link;
+mod merge;
 mod push;
 mod refs;
 mod seed;

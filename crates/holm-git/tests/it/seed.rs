@@ -3,7 +3,7 @@
 use crate::base::{build, git_inside};
 use crate::link::{bare, sync};
 use crate::sandbox::*;
-use holm_core::spec::Remote;
+use holm_core::spec::{Code, Remote};
 use holm_git::{Bare, Repository, Seed, seed_git_dir};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,13 +11,17 @@ use std::process::Command;
 fn seed_of(repository: &Repository, bare: &Bare, label: &str) -> Seed {
     Seed {
         label: label.to_owned(),
-        commit: repository.head.clone(),
-        object_format: repository.object_format.clone(),
-        user_name: repository.user_name.clone(),
-        user_email: repository.user_email.clone(),
-        remotes: repository.remotes.clone(),
-        shallow: repository.shallow.clone(),
-        excluded: Vec::new(),
+        code: Code {
+            commit: repository.head.clone(),
+            ref_name: None,
+            object_format: repository.object_format.clone(),
+            user_name: repository.user_name.clone(),
+            user_email: repository.user_email.clone(),
+            remotes: repository.remotes.clone(),
+            shallow: repository.shallow.clone(),
+            excluded: Vec::new(),
+            base: None,
+        },
         packed_refs: bare.packed_refs(),
     }
 }
@@ -26,7 +30,7 @@ fn seed_of(repository: &Repository, bare: &Bare, label: &str) -> Seed {
 fn workspace(sandbox: &Sandbox, bare: &Bare, seed: &Seed) -> PathBuf {
     let tree = sandbox.path(format!("workspace-{}", seed.label));
     let upper = sandbox.directory(format!("upper-{}", seed.label));
-    let base = build(sandbox, bare, seed.commit.as_deref());
+    let base = build(sandbox, bare, seed.code.commit.as_deref());
     seed_git_dir(&upper, seed).unwrap();
     for source in [base, upper] {
         let mut command = Command::new("cp");
@@ -72,8 +76,8 @@ sealed_test! {
             url: "https://example.org/a#b;c \"d\" \\ \n e".to_owned(),
             fetch: vec!["+refs/heads/*:refs/remotes/odd/*".to_owned()],
         };
-        seed.remotes.push(odd.clone());
-        seed.user_name = Some("Ada \"#;\\ of\nTests ".to_owned());
+        seed.code.remotes.push(odd.clone());
+        seed.code.user_name = Some("Ada \"#;\\ of\nTests ".to_owned());
         let tree = workspace(sandbox, &bare, &seed);
         assert_eq!(inside(&tree, &bare, ["status", "--porcelain"]), "");
         assert_eq!(inside(&tree, &bare, ["symbolic-ref", "HEAD"]), "refs/heads/holm/fix-login");
@@ -87,7 +91,7 @@ sealed_test! {
         assert_eq!(inside(&tree, &bare, ["config", "remote.o\"d\\d.url"]), odd.url);
         assert_eq!(inside(&tree, &bare, ["config", "--bool", "commit.gpgsign"]), "false");
         let name = git_inside(&tree, &bare).args(["config", "-z", "user.name"]).output().unwrap();
-        assert_eq!(text(&name.stdout).trim_end_matches('\0'), seed.user_name.unwrap());
+        assert_eq!(text(&name.stdout).trim_end_matches('\0'), seed.code.user_name.unwrap());
         assert!(!text(&std::fs::read(tree.join(".git/config")).unwrap()).contains("token"));
 
         write(&tree.join("new.txt"), "x");
@@ -108,7 +112,7 @@ sealed_test! {
         let repository = sync(&path, &bare);
         let mut seed = seed_of(&repository, &bare, "a");
         let hidden = ["AGENTS.md", "config/.env*", "!x", "#y", "trail ", "[ab]", "back\\slash", "größe"];
-        seed.excluded = hidden.map(str::to_owned).to_vec();
+        seed.code.excluded = hidden.map(str::to_owned).to_vec();
         let tree = workspace(sandbox, &bare, &seed);
         for name in hidden {
             write(&tree.join(name), "x");

@@ -13,7 +13,7 @@ pub use exec::ExecStream;
 pub use holm_proxy::Stream;
 pub use records::{LogReader, OutputReader, Pulled};
 pub use sessions::{AttachReader, AttachStream, AttachWriter, SessionNotices};
-pub use watch::{Asker, Watch, Watched};
+pub use watch::{StatusRequests, Watch, Watched};
 
 use crate::wire::{
     Answer, Grant, MAX_FRAME, Op, Request, SignIn, Status, channel, control_frame, spoken_version,

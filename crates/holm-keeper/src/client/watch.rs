@@ -2,7 +2,7 @@
 
 use super::{KeeperClient, Stream, read_answer, unreachable, wrong_answer};
 use crate::process::Pulse;
-use crate::wire::{Answer, Op, Seen, channel, frame};
+use crate::wire::{Answer, Op, WatchReport, channel, frame};
 use holm_core::Fault;
 use std::io;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ pub struct Watch {
 
 /// Asks the keeper to tell how the workspace is now. Clones ask the same keeper.
 #[derive(Clone)]
-pub struct Asker(Arc<Mutex<WriteHalf<Stream>>>);
+pub struct StatusRequests(Arc<Mutex<WriteHalf<Stream>>>);
 
 /// What a watch begins with.
 pub struct Watched {
-    pub first: Seen,
+    pub first: WatchReport,
     pub watch: Watch,
-    pub asker: Asker,
+    pub asker: StatusRequests,
     /// The keeper's process, where it is on this machine.
     pub pulse: Option<Pulse>,
 }
@@ -45,7 +45,7 @@ impl KeeperClient {
             Answer::Seen(first) => Ok(Some(Watched {
                 first: *first,
                 watch: Watch { stream },
-                asker: Asker(Arc::new(Mutex::new(writer))),
+                asker: StatusRequests(Arc::new(Mutex::new(writer))),
                 pulse,
             })),
             Answer::Refused(_) => Ok(None),
@@ -58,7 +58,7 @@ impl KeeperClient {
 
 impl Watch {
     /// The next message; `None` when the keeper has ended.
-    pub async fn next(&mut self) -> Option<Seen> {
+    pub async fn next(&mut self) -> Option<WatchReport> {
         match read_answer(&mut self.stream).await {
             Ok(Answer::Seen(seen)) => Some(*seen),
             Ok(_) | Err(_) => None,
@@ -66,9 +66,9 @@ impl Watch {
     }
 }
 
-// === impl Asker ===
+// === impl StatusRequests ===
 
-impl Asker {
+impl StatusRequests {
     /// Asks once. The answer comes on the watch.
     pub async fn ask(&self) -> io::Result<()> {
         let mut stream = self.0.lock().await;

@@ -3,7 +3,7 @@
 
 use super::root::{READ, Root, failure};
 use super::unpack::{GitDirectory, unpack_at};
-use super::walk::{Go, Seen, walk};
+use super::walk::{Go, WalkItem, walk};
 use holm_core::TreePath;
 use holm_core::files::{Entry, Failure, Kind, MOST_ARCHIVE};
 use rustix::fs::{Access, AtFlags, FileType, Mode, accessat, fstat, openat};
@@ -37,8 +37,8 @@ pub fn require_readable(root: &Root, path: &TreePath) -> Result<(), Failure> {
     let (mut closed, mut left, mut failed) = (Vec::new(), MOST_ARCHIVE, None);
     let walked = walk(root, path, |seen| {
         let (directory, path, entry) = match seen {
-            Seen::Entry(directory, path, entry) => (directory, path, entry),
-            Seen::Closed(failure) => {
+            WalkItem::Entry(directory, path, entry) => (directory, path, entry),
+            WalkItem::Closed(failure) => {
                 failed = Some(failure);
                 return Ok(ControlFlow::Break(()));
             }
@@ -97,8 +97,8 @@ pub fn pack(root: &Root, path: &TreePath, to: &mut impl Write) -> io::Result<()>
     };
     walk(root, path, |seen| {
         let (directory, path, entry) = match seen {
-            Seen::Entry(directory, path, entry) => (directory, path, entry),
-            Seen::Closed(failure) => return Err(io::Error::other(failure)),
+            WalkItem::Entry(directory, path, entry) => (directory, path, entry),
+            WalkItem::Closed(failure) => return Err(io::Error::other(failure)),
         };
         let name = Path::new(OsStr::from_bytes(&path.as_bytes()[above..]));
         append(&mut builder, directory, name, entry, &mut left)?;

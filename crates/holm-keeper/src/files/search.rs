@@ -2,7 +2,7 @@
 //! is linear in the input, for every pattern.
 
 use super::root::{READ, Root};
-use super::walk::{Go, Seen, walk};
+use super::walk::{Go, WalkItem, walk};
 use holm_core::TreePath;
 use holm_core::files::{Failure, Found, Kind, Match, Search, Syntax};
 use regex::bytes::{Regex, RegexBuilder};
@@ -31,8 +31,8 @@ pub fn search(root: &Root, path: &TreePath, search: &Search) -> Result<Found, Fa
     let mut found = Found::default();
     let walked = walk(root, path, |seen| {
         let (directory, path, entry) = match seen {
-            Seen::Entry(directory, path, entry) => (directory, path, entry),
-            Seen::Closed(_) => {
+            WalkItem::Entry(directory, path, entry) => (directory, path, entry),
+            WalkItem::Closed(_) => {
                 found.skipped += 1;
                 return Ok(ControlFlow::Continue(Go::Past));
             }

@@ -96,7 +96,7 @@ fn unpack_where(
         if path.as_os_str().is_empty() && entry.header().entry_type() == EntryType::Directory {
             continue;
         }
-        let given = Given {
+        let given = EntryMetadata {
             mode: Mode::from_raw_mode(entry.header().mode()? & 0o777),
             times: times(&mut entry)?,
         };
@@ -145,7 +145,7 @@ fn unpack_where(
 }
 
 /// An entry's metadata.
-struct Given {
+struct EntryMetadata {
     mode: Mode,
     times: Timestamps,
 }
@@ -198,7 +198,10 @@ fn times(entry: &mut Entry<'_, impl Read>) -> io::Result<Timestamps> {
 
 /// Directories get their mode and time last, because creating files in one changes its time and may
 /// need more than its mode allows. The deepest come first for the same reason.
-fn finish_directories(top: &OwnedFd, mut directories: Vec<(PathBuf, Given)>) -> io::Result<()> {
+fn finish_directories(
+    top: &OwnedFd,
+    mut directories: Vec<(PathBuf, EntryMetadata)>,
+) -> io::Result<()> {
     directories.sort_by(|(left, _), (right, _)| right.cmp(left));
     for (path, given) in directories {
         let (parent, name) = parent(top, &path)?;
@@ -213,7 +216,7 @@ fn finish_directories(top: &OwnedFd, mut directories: Vec<(PathBuf, Given)>) -> 
 fn write_file(
     top: &OwnedFd,
     path: &Path,
-    given: &Given,
+    given: &EntryMetadata,
     content: &mut impl Read,
 ) -> io::Result<u64> {
     let (parent, name) = parent(top, path)?;

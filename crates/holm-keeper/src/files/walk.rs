@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::vec::IntoIter;
 
 /// What a walk found.
-pub enum Seen<'a> {
+pub enum WalkItem<'a> {
     /// With its open parent directory.
     Entry(&'a OwnedFd, &'a TreePath, &'a Entry),
     /// A directory that cannot be read.
@@ -37,7 +37,7 @@ struct Level {
 pub fn walk(
     root: &Root,
     start: &TreePath,
-    mut see: impl FnMut(Seen<'_>) -> io::Result<ControlFlow<(), Go>>,
+    mut see: impl FnMut(WalkItem<'_>) -> io::Result<ControlFlow<(), Go>>,
 ) -> io::Result<()> {
     let mut levels = Vec::new();
     let mut below = Some(start.clone());
@@ -47,7 +47,7 @@ pub fn walk(
                 Ok(names) => levels.push(Level { path, names }),
                 Err(Failure::NotFound | Failure::Link | Failure::NotADirectory) => {}
                 Err(failure) => {
-                    if see(Seen::Closed(failure))?.is_break() {
+                    if see(WalkItem::Closed(failure))?.is_break() {
                         return Ok(());
                     }
                 }
@@ -68,7 +68,7 @@ pub fn walk(
 fn go_on(
     root: &Root,
     level: &mut Level,
-    see: &mut impl FnMut(Seen<'_>) -> io::Result<ControlFlow<(), Go>>,
+    see: &mut impl FnMut(WalkItem<'_>) -> io::Result<ControlFlow<(), Go>>,
 ) -> io::Result<ControlFlow<(), Option<TreePath>>> {
     if level.names.len() == 0 {
         return Ok(ControlFlow::Continue(None));
@@ -82,10 +82,10 @@ fn go_on(
         let (flow, is_directory) = match entry_at(&directory, &name) {
             Ok(None) => continue,
             Ok(Some(entry)) => {
-                let flow = see(Seen::Entry(&directory, &path, &entry))?;
+                let flow = see(WalkItem::Entry(&directory, &path, &entry))?;
                 (flow, entry.kind == Kind::Directory)
             }
-            Err(error) => (see(Seen::Closed(failure(error)))?, false),
+            Err(error) => (see(WalkItem::Closed(failure(error)))?, false),
         };
         match flow {
             ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),

@@ -140,12 +140,13 @@ impl Outside {
         Ok(())
     }
 
-    /// Total bytes in and out.
+    /// Total bytes in and out, and refusals in the record.
     pub fn carried(&self) -> Carried {
         let (bytes_in, bytes_out) = self.gateway.carried();
         Carried {
             bytes_in,
             bytes_out,
+            refusals: Some(self.gateway.surroundings().record.refusals()),
         }
     }
 

@@ -37,6 +37,8 @@ struct State {
     counted: HashMap<String, Counted>,
     /// Refusals beyond that number.
     lost: u64,
+    /// Lines about refusals that were written.
+    refusals: u64,
 }
 
 struct Counted {
@@ -80,6 +82,11 @@ impl Record {
             self.counting.notify_one();
         }
         state.append(&self.path, &line);
+    }
+
+    /// How many lines about refusals were written: when it changes, the record has something new to say.
+    pub fn refusals(&self) -> u64 {
+        self.state().refusals
     }
 
     /// Writes counted entries periodically, for as long as the gateway runs.
@@ -131,6 +138,9 @@ impl Record {
 
 impl State {
     fn append(&mut self, path: &Path, line: &Value) {
+        if matches!(line["kind"].as_str(), Some("refuse" | "resolve")) {
+            self.refusals += 1;
+        }
         if let Err(error) = self.try_append(path, line) {
             complain!("cannot write the record of egress: {error}");
         }

@@ -11,7 +11,7 @@ use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
 use holm_core::config::SETUP_RECEIVER;
-use holm_core::run::Asker;
+use holm_core::run::Requester;
 use holm_proxy::gateway::{Paths, Place, Placeholder};
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, EXPIRED, Happening};
@@ -75,7 +75,7 @@ struct Held {
 
 /// What one receiver gets.
 #[derive(Default)]
-pub struct Given {
+pub struct ReceiverSecrets {
     /// For its environment.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// All names, including files.
@@ -182,9 +182,9 @@ impl Secrets {
     }
 
     /// What a program gets that is started now.
-    pub fn due(&self, receiver: Option<Receiver<'_>>) -> Given {
+    pub fn due(&self, receiver: Option<Receiver<'_>>) -> ReceiverSecrets {
         let (state, now) = (self.state(), since_boot());
-        let mut given = Given::default();
+        let mut given = ReceiverSecrets::default();
         let Some(receiver) = receiver else {
             return given;
         };
@@ -493,8 +493,8 @@ fn shown(grant: &Grant) -> Option<&str> {
 
 impl<'a> Receiver<'a> {
     /// `None`: a program inside requested it.
-    pub fn of(self, asker: Asker) -> Option<Self> {
-        (asker == Asker::User).then_some(self)
+    pub fn of(self, asker: Requester) -> Option<Self> {
+        (asker == Requester::User).then_some(self)
     }
 
     /// The name in `secrets.*.to`.

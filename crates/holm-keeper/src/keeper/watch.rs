@@ -9,7 +9,7 @@
 use super::connection::send_answer;
 use super::ports;
 use super::registry::Registry;
-use crate::wire::{Answer, Seen, take_frame};
+use crate::wire::{Answer, WatchReport, take_frame};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use std::io;
@@ -44,7 +44,7 @@ enum Woken {
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let mut watcher = registry.watchers.join()?;
     let mut questions = Questions::default();
-    let mut told = Seen {
+    let mut told = WatchReport {
         listening: watcher.look(registry)?,
         status: registry.status(),
         sessions: Some(registry.sessions().list()),
@@ -65,7 +65,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
         if woken == Woken::Tick && is_as_before {
             continue;
         }
-        let seen = Seen {
+        let seen = WatchReport {
             listening,
             status: if questions.count > told.answered {
                 registry.status()
@@ -84,7 +84,7 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
 
 /// The number of commands is no news: they begin and end all the time, and only a daemon that is about to stop
 /// the workspace wants to know it.
-fn is_news(told: &Seen, seen: &Seen) -> bool {
+fn is_news(told: &WatchReport, seen: &WatchReport) -> bool {
     let mut seen = seen.clone();
     seen.status.commands = told.status.commands;
     *told != seen

@@ -4,14 +4,14 @@
 use holm_core::config::{OnAssign, Restart};
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest, Terminal};
 use holm_core::files::{Head, Operation, Range, Request as FileRequest};
-use holm_core::run::{Asker, How, RunOrder};
+use holm_core::run::{Requester, RunEnding, RunOrder};
 use holm_core::service::Wish;
 use holm_core::session::protocol::{NewSession, SessionRequest, SessionResponse, WaitEnd};
 use holm_core::spec::{Probe, Ready, Service};
 use holm_core::{RunId, SessionId};
 use holm_keeper::client::{ExecStream, KeeperClient, Pulled, Watch, Watched};
 use holm_keeper::runs::read::Piece;
-use holm_keeper::wire::{Answer, LogQuery, Seen, VERSION, control_frame};
+use holm_keeper::wire::{Answer, LogQuery, VERSION, WatchReport, control_frame};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -306,7 +306,7 @@ async fn a_watch(client: &KeeperClient) -> Watch {
     } = watched.expect("a keeper that can be watched");
     assert_eq!(first.status.id, client.status().await.unwrap().id);
     assert_eq!(first.answered, 0);
-    let state = |seen: &Seen| seen.status.services[0].state.clone();
+    let state = |seen: &WatchReport| seen.status.services[0].state.clone();
     assert_eq!(state(&first), "ready");
     client.service(SERVICE, Wish::Stop).await.unwrap();
     let told = async {
@@ -369,7 +369,7 @@ async fn a_run(client: &KeeperClient) {
         env: Vec::new(),
         message: "a message".to_owned(),
         timeout_ms: LIMIT.as_millis() as u64,
-        asker: Asker::User,
+        asker: Requester::User,
     };
     let mut changes = client.begin_run(order).await.unwrap();
     let mut last = None;
@@ -377,7 +377,7 @@ async fn a_run(client: &KeeperClient) {
         last = Some(seen);
     }
     let end = last.clone().unwrap().end.unwrap();
-    assert_eq!((end.code, end.how), (7, How::Exited));
+    assert_eq!((end.code, end.how), (7, RunEnding::Exited));
     assert_eq!(client.recorded_run(&run).await.unwrap(), last);
     let mut output = client.run_output(&run, 0).await.unwrap();
     let read = output.read().await.unwrap();

@@ -5,12 +5,13 @@
 //! no symlink; a file is opened without blocking, and only a regular file is read.
 
 use holm_core::ignore::Rules;
-use holm_engine::driver::{Blob, LayerChanges};
+use holm_engine::driver::{Blob, LayerChanges, Stamp};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fgetxattr, fstat, openat,
     openat2, readlinkat, statat,
 };
 use rustix::io::Errno;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::ffi::{CStr, CString};
@@ -26,6 +27,9 @@ const DEEPEST: usize = 200;
 /// Larger files are not read, and no more than this in all.
 const LARGEST_FILE: u64 = 64 << 20;
 const MOST_READ: u64 = 512 << 20;
+
+/// The kernel's clock for files moves at most this much at once, in nanoseconds.
+const TICK: i128 = 20_000_000;
 
 /// overlayfs's mark of a directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -44,6 +48,8 @@ struct Walk<'a> {
     found: LayerChanges,
     digest: Sha256,
     left: usize,
+    /// What changed later has no stamp.
+    settled: i128,
 }
 
 /// A directory of the walk, with the names of those below that are still to be entered.
@@ -65,6 +71,7 @@ pub fn list(upper: &Path, base: &Path, excluded: &[String]) -> io::Result<Option
         found: LayerChanges::default(),
         digest: Sha256::new(),
         left: MOST_ENTRIES,
+        settled: nanoseconds(clock_gettime(ClockId::Realtime)) - TICK,
     };
     for path in excluded {
         walk.rules.add(b"", format!("/{path}").as_bytes());
@@ -171,12 +178,26 @@ impl Walk<'_> {
         }
         match kind(&stat) {
             FileType::Directory => level.to_enter.push(name),
-            FileType::RegularFile | FileType::Symlink => self.found.files.push(path.clone()),
+            FileType::RegularFile | FileType::Symlink => {
+                self.found.files.push(path.clone());
+                self.found.stamps.push(self.stamp(&stat));
+            }
             // overlayfs's mark of something that was deleted.
             FileType::CharacterDevice if stat.st_rdev == 0 => self.found.gone.push(path.clone()),
             _ => self.found.unread.push(path.clone()),
         }
         self.add(&path, &stat);
+    }
+
+    fn stamp(&self, stat: &Stat) -> Option<Stamp> {
+        let changed = (stat.st_ctime, stat.st_ctime_nsec);
+        let at = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
+        (at < self.settled).then_some(Stamp {
+            inode: stat.st_ino,
+            size: stat.st_size.cast_unsigned(),
+            mode: stat.st_mode,
+            changed,
+        })
     }
 
     fn add(&mut self, path: &[u8], stat: &Stat) {
@@ -318,6 +339,10 @@ fn stat_beneath(top: impl AsFd, path: &[u8]) -> Option<Stat> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat2(top, path, flags, Mode::empty(), beneath()).ok()?;
     fstat(found).ok()
+}
+
+fn nanoseconds(time: Timespec) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 fn joined(path: &[u8], name: &CStr) -> Vec<u8> {

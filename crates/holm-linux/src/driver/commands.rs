@@ -53,6 +53,8 @@ pub struct Commands<'a> {
     pub made: Made<'a>,
     /// Values that the log must not contain.
     pub known: Known,
+    /// Why they run again, for progress.
+    pub because: Option<&'a str>,
 }
 
 /// What happens with the result.
@@ -265,7 +267,12 @@ impl Running<'_> {
     fn tell(&self, log: &Log) {
         let (of, at, count) = (self.all.of, self.position + 1, self.all.list.len());
         let last = log.last_lines(1).pop().unwrap_or_default();
-        let step = step(&format!("{of} {at}/{count}"), self.command, &last);
+        let step = step(&Step {
+            place: format!("{of} {at}/{count}"),
+            command: self.command,
+            because: self.all.because,
+            last: &last,
+        });
         self.progress.report(&step, 0, 0);
     }
 }
@@ -355,17 +362,32 @@ fn last_lines(tail: &[u8], count: usize) -> Vec<String> {
     last.iter().map(short).collect()
 }
 
+/// What a progress report says.
+struct Step<'a> {
+    place: String,
+    command: &'a str,
+    because: Option<&'a str>,
+    last: &'a str,
+}
+
 /// The progress line of a command. The last output is what changes, so a long command is shortened
 /// to leave room for it within 80 columns.
-fn step(place: &str, command: &str, last: &str) -> String {
-    let is_long = command.chars().count() > SHORT_COMMAND;
-    match (last.is_empty(), is_long) {
-        (true, _) => format!("{place}: {command}"),
-        (false, false) => format!("{place}: {command}  {last}"),
-        (false, true) => {
-            let beginning: String = command.chars().take(SHORT_COMMAND - 1).collect();
-            format!("{place}: {beginning}…  {last}")
-        }
+fn step(step: &Step<'_>) -> String {
+    let Step { place, last, .. } = step;
+    let is_long = step.command.chars().count() > SHORT_COMMAND;
+    let mut command = step.command.to_owned();
+    if is_long && !last.is_empty() {
+        let beginning: String = command.chars().take(SHORT_COMMAND - 1).collect();
+        command = format!("{beginning}…");
+    }
+    if let Some(because) = step.because {
+        command.push_str(", because ");
+        command.push_str(because);
+    }
+    if last.is_empty() {
+        format!("{place}: {command}")
+    } else {
+        format!("{place}: {command}  {last}")
     }
 }
 
@@ -403,11 +425,25 @@ nonsense
 
     #[test]
     fn what_a_command_said_last_is_seen_in_80_columns() {
-        let place = "setup 1/2";
-        assert_eq!(step(place, "npm ci", ""), "setup 1/2: npm ci");
-        assert_eq!(step(place, "npm ci", "7 of 9"), "setup 1/2: npm ci  7 of 9");
+        let told = |command: &str, because: Option<&str>, last: &str| {
+            step(&Step {
+                place: "setup 1/2".to_owned(),
+                command,
+                because,
+                last,
+            })
+        };
+        assert_eq!(told("npm ci", None, ""), "setup 1/2: npm ci");
+        assert_eq!(told("npm ci", None, "7 of 9"), "setup 1/2: npm ci  7 of 9");
+        let because = Some("package-lock.json changed");
+        let expect = "setup 1/2: npm ci, because package-lock.json changed";
+        assert_eq!(told("npm ci", because, ""), expect);
+        assert_eq!(
+            told("npm ci", because, "7 of 9"),
+            format!("{expect}  7 of 9")
+        );
         let long = format!("npm ci {}", "--größe ".repeat(20));
-        let told = step(place, &long, "7 of 9");
+        let told = told(&long, None, "7 of 9");
         assert!(told.ends_with("…  7 of 9"), "{told}");
         assert!(told.chars().count() <= 60, "{told}");
     }

@@ -52,7 +52,17 @@ pub fn variables(spec: &WorkspaceSpec, path: String) -> Vec<(String, String)> {
     variables
 }
 
-/// Writes the files that cover the host's in `/etc`.
+/// The files that cover the host's in `/etc`.
+pub const ETC: [&str; 6] = [
+    "passwd",
+    "group",
+    "hosts",
+    "hostname",
+    "resolv.conf",
+    "nsswitch.conf",
+];
+
+/// Writes the files of [`ETC`].
 pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     let etc = dirs.etc();
     let uid = rustix::process::getuid().as_raw();
@@ -65,30 +75,21 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
         "/bin/sh"
     };
     let label = &spec.label;
-    let files = [
-        (
-            "passwd",
-            format!(
-                "root:x:0:0:root:/root:/usr/sbin/nologin\n\
-                 {user}:x:{uid}:{gid}::{home}:{shell}\n\
-                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-            ),
+    let texts = [
+        format!(
+            "root:x:0:0:root:/root:/usr/sbin/nologin\n\
+             {user}:x:{uid}:{gid}::{home}:{shell}\n\
+             nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
         ),
-        (
-            "group",
-            format!("root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"),
-        ),
-        ("hosts", hosts(spec)),
-        ("hostname", format!("{label}\n")),
-        ("resolv.conf", resolver()),
-        (
-            "nsswitch.conf",
-            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
-             protocols: files\nservices: files\nethers: files\nrpc: files\n"
-                .to_owned(),
-        ),
+        format!("root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"),
+        hosts(spec),
+        format!("{label}\n"),
+        resolver(),
+        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
+         protocols: files\nservices: files\nethers: files\nrpc: files\n"
+            .to_owned(),
     ];
-    for (name, text) in files {
+    for (name, text) in ETC.into_iter().zip(texts) {
         fs::write(etc.join(name), text)?;
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! Creates a workspace's own files. Nothing is mounted yet, so plain writes are safe.
 
 use super::environment::{below_home, write_etc};
+use super::places::Places;
 use super::secrets::tree_files;
 use super::{
     LinuxDriver, base, disk_fault, project_id, remove_tree, snapshot, volume, workspace_id,
 };
 use crate::Layout;
 use crate::launch::PROTECTED_WITHIN;
-use crate::layout::make_directories;
-use holm_core::spec::{Purpose, Setup, WorkspaceSpec};
+use holm_core::spec::{Code as CodeSpec, Purpose, Setup, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_git::{Seed, seed_excluded, seed_git_dir};
@@ -28,25 +28,31 @@ pub async fn make(driver: &LinuxDriver, spec: Arc<WorkspaceSpec>) -> Result<(), 
         return Ok(());
     }
     let (layout, made) = (Arc::clone(&driver.layout), Arc::clone(&spec));
-    let work = move || make_places(&layout, &made);
+    let places = Arc::clone(&driver.places);
+    let work = move || make_places(&layout, &places, &made);
     driver.builds.uninterrupted(&spec.id, work).await?;
     if let Some(origin) = &spec.origin {
         snapshot::copy_origin(driver, &spec, origin).await?;
+    }
+    if let Purpose::Check(check) = &spec.purpose
+        && !check.volumes.is_empty()
+    {
+        snapshot::copy_volumes(driver, &spec, check).await?;
     }
     complete(&dirs, &spec)
 }
 
 /// Creates everything except copies.
-fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
+fn make_places(layout: &Layout, places: &Places, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
     let disk = |error: io::Error| disk_fault(error, format!("cannot make the files of {id}"));
     remove_tree(&dirs.dir).map_err(disk)?;
-    make_directories(&dirs).map_err(disk)?;
+    places.take(&dirs).map_err(disk)?;
     write_etc(&dirs, spec).map_err(disk)?;
     fs::write(dirs.guest().join("id"), format!("{id}\n")).map_err(disk)?;
     if spec.origin.is_some() {
-        let emptied = fs::remove_dir(dirs.upper()).and_then(|()| fs::remove_dir(dirs.home()));
+        let emptied = remove_tree(&dirs.upper()).and_then(|()| fs::remove_dir(dirs.home()));
         return emptied.map_err(disk);
     }
     copy_to_home(&dirs, spec).map_err(disk)?;
@@ -61,8 +67,8 @@ fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
         let Some(received) = received else {
             continue;
         };
-        // A layer that is built again later: the workspace that needs it has the upload.
-        let earlier = kept.file_name().zip(needs_layer(layout, spec)?);
+        // A layer that is built again later, or a check: the workspace that it is made for has the upload.
+        let earlier = kept.file_name().zip(made_for(layout, spec)?);
         let earlier = earlier.map(|(name, needs)| needs.dir.join(name));
         let source = earlier.filter(|_| !received.exists());
         fs::copy(source.as_ref().unwrap_or(received), kept).map_err(disk)?;
@@ -70,14 +76,15 @@ fn make_places(layout: &Layout, spec: &WorkspaceSpec) -> Result<(), Fault> {
     make_tree(layout, &dirs, spec)
 }
 
-/// The workspace that a setup builds its layer for.
-fn needs_layer(layout: &Layout, spec: &WorkspaceSpec) -> Result<Option<WorkspaceDirs>, Fault> {
-    let Purpose::Setup(Setup {
-        workspace: Some(id),
-        ..
-    }) = &spec.purpose
-    else {
-        return Ok(None);
+/// The workspace that a setup builds its layer for, or that a check is about.
+fn made_for(layout: &Layout, spec: &WorkspaceSpec) -> Result<Option<WorkspaceDirs>, Fault> {
+    let id = match &spec.purpose {
+        Purpose::Setup(Setup {
+            workspace: Some(id),
+            ..
+        }) => id,
+        Purpose::Check(check) => &check.workspace,
+        Purpose::Work | Purpose::Setup(_) | Purpose::Seed(_) => return Ok(None),
     };
     let id = WorkspaceId::parse(id).map_err(super::corrupt)?;
     Ok(Some(layout.workspace(&id)))
@@ -92,7 +99,7 @@ fn make_tree(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Res
                 let wanted: Vec<_> = tree_files(setup).into_iter().map(Path::new).collect();
                 unpack_some(&archive, &dirs.upper(), &wanted)
             }
-            Purpose::Work | Purpose::Seed(_) => unpack(&archive, &dirs.upper()),
+            Purpose::Work | Purpose::Seed(_) | Purpose::Check(_) => unpack(&archive, &dirs.upper()),
         };
         unpacked.map_err(|error| {
             let hint = "name the files one by one with `--include`";
@@ -244,16 +251,12 @@ fn is_there(upper: &Path, base: &Path, path: &Path) -> bool {
 /// Writes the workspace's own part of `.git`.
 fn seed(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let packed_refs: PathBuf = layout.repository(&project_id(spec)?).join("packed-refs");
-    let code = &spec.code;
     let seed = Seed {
         label: spec.label.clone(),
-        commit: code.commit.clone(),
-        object_format: code.object_format.clone(),
-        user_name: code.user_name.clone(),
-        user_email: code.user_email.clone(),
-        remotes: code.remotes.clone(),
-        shallow: code.shallow.clone(),
-        excluded: excluded(layout, dirs, spec)?,
+        code: CodeSpec {
+            excluded: excluded(layout, dirs, spec)?,
+            ..spec.code.clone()
+        },
         packed_refs,
     };
     Ok(seed_git_dir(&dirs.upper(), &seed)?)

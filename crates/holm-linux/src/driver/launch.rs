@@ -308,12 +308,16 @@ async fn start_keeper(
     Err(start_fault(&spec.id, cause))
 }
 
-/// Starts the next spare keeper, a moment after the client was answered.
+/// Starts the next spare keeper and makes the next places, a moment after the client was answered.
 fn refill(driver: &LinuxDriver) {
     let (spare, programs) = (Arc::clone(&driver.spare), driver.programs.clone());
+    let (places, layout) = (Arc::clone(&driver.places), Arc::clone(&driver.layout));
     tokio::spawn(async move {
         tokio::time::sleep(FIRST_COMMAND).await;
-        tokio::task::spawn_blocking(move || spare.refill(&programs));
+        tokio::task::spawn_blocking(move || {
+            spare.refill(&programs);
+            places.refill(&layout);
+        });
     });
 }
 

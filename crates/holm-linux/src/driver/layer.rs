@@ -85,7 +85,7 @@ pub async fn build(
     let setup = match &spec.purpose {
         Purpose::Setup(setup) => setup,
         Purpose::Seed(seed) => return seed::build(driver, spec, seed, progress).await,
-        Purpose::Work => {
+        Purpose::Work | Purpose::Check(_) => {
             let message = format!("workspace {} is not one that makes a layer", spec.id);
             return Err(Fault::new(Code::Internal, message, "report this"));
         }
@@ -107,6 +107,7 @@ pub async fn build(
         of: Of::Setup,
         made: Made::Layer(&spec.layer(&setup.key)),
         known: known.clone(),
+        because: setup.because.as_deref(),
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.report("setup: keeping what it made", 0, 0);
@@ -139,6 +140,7 @@ pub async fn set_up_in_place(
         of: Of::Setup,
         made: Made::InPlace,
         known: driver.given_values(spec)?,
+        because: None,
     };
     commands.run(&driver.layout, &dirs, progress).await
 }

@@ -17,6 +17,7 @@ mod launch;
 mod layer;
 mod measure;
 mod observe;
+mod places;
 mod reap;
 mod secrets;
 mod seed;
@@ -62,6 +63,7 @@ pub struct LinuxDriver {
     /// Our own programs, at paths that an upgrade does not remove.
     programs: Programs,
     spare: Arc<spare::Spare>,
+    places: Arc<places::Places>,
     builds: base::Builds,
     /// Where control groups may be created, or why nowhere.
     groups: Result<cgroup::Place, String>,
@@ -102,6 +104,7 @@ impl LinuxDriver {
             layout: Arc::new(layout),
             programs,
             spare: Arc::default(),
+            places: Arc::default(),
             builds: base::Builds::default(),
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),

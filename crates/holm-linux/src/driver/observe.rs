@@ -46,7 +46,11 @@ pub fn launched(
     with_files(layout, spec, (Keeper::Running, Some(status), None)).map(Some)
 }
 
-fn with_files(layout: &Layout, spec: &WorkspaceSpec, seen: Seen) -> Result<Observation, Fault> {
+fn with_files(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    seen: KeeperObservation,
+) -> Result<Observation, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
     let base = if base::is_present(layout, &project_id(spec)?, spec) {
@@ -87,9 +91,12 @@ fn with_files(layout: &Layout, spec: &WorkspaceSpec, seen: Seen) -> Result<Obser
     })
 }
 
-type Seen = (Keeper, Option<Status>, Option<Ended>);
+type KeeperObservation = (Keeper, Option<Status>, Option<Ended>);
 
-async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, Fault> {
+async fn observe_keeper(
+    dirs: &WorkspaceDirs,
+    id: &WorkspaceId,
+) -> Result<KeeperObservation, Fault> {
     let Some(pid) = keeper_of(dirs, id)? else {
         return Ok(without_keeper(dirs));
     };
@@ -128,7 +135,7 @@ async fn observe_keeper(dirs: &WorkspaceDirs, id: &WorkspaceId) -> Result<Seen, 
     Ok((Keeper::Broken, None, said_end(dirs)))
 }
 
-fn without_keeper(dirs: &WorkspaceDirs) -> Seen {
+fn without_keeper(dirs: &WorkspaceDirs) -> KeeperObservation {
     // A killed keeper may have left frozen processes, which outlive it.
     let group = cgroup::leftover(dirs);
     if let Some(group) = &group {

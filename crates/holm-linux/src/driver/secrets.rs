@@ -18,7 +18,9 @@ impl LinuxDriver {
     /// The secrets at a start. A workspace that fills a volume gets none.
     pub(super) fn grants(&self, spec: &WorkspaceSpec) -> Result<Vec<Grant>, Fault> {
         match &spec.purpose {
-            Purpose::Work | Purpose::Setup(_) if !spec.secrets.is_empty() => (self.secrets)(spec),
+            Purpose::Work | Purpose::Setup(_) | Purpose::Check(_) if !spec.secrets.is_empty() => {
+                (self.secrets)(spec)
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -44,6 +44,7 @@ pub async fn build(
         of: Of::Seed(&volume.name),
         made: Made::Layer(&spec.layer(&seed.key)),
         known: Known::none(),
+        because: None,
     };
     commands.run(&driver.layout, &dirs, progress).await?;
     progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);

@@ -8,6 +8,7 @@
 use super::connect::client;
 use super::{LinuxDriver, disk_fault, halt, observe, remove_tree, volume, workspace_id};
 use crate::copier;
+use holm_core::check::CheckFor;
 use holm_core::spec::{Origin, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
@@ -84,17 +85,10 @@ pub async fn copy_origin(
         None => Parts::live(&from),
     };
     let mut pairs = pairs(parts, &to.upper(), &to.home());
-    let disk = |error: io::Error| disk_fault(error, format!("cannot copy workspace {source}"));
-    for volume in &spec.volumes {
-        fs::create_dir_all(volume::generation(&to, volume)).map_err(disk)?;
-    }
+    make_generations(&source, &to, spec)?;
     let earlier = |volume: &Volume| match &origin.snapshot {
         Some(key) => kept_volume(&from, key, volume),
-        None => {
-            let mut theirs = origin.volumes.iter();
-            let theirs = theirs.find(|earlier| earlier.name == volume.name);
-            volume::own(&from, theirs.unwrap_or(volume))
-        }
+        None => live_volume(&from, &origin.volumes, volume),
     };
     pairs.extend(volume_pairs(&spec.volumes, earlier, |volume| {
         volume::own(&to, volume)
@@ -104,6 +98,42 @@ pub async fn copy_origin(
         Some(_) => copy_still(driver, spec, None, pairs).await,
         None => copy(driver, spec, &source, pairs).await,
     }
+}
+
+/// Copies volumes of the checked workspace, as they are now, to the workspace of its check.
+pub async fn copy_volumes(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    check: &CheckFor,
+) -> Result<(), Fault> {
+    let source = WorkspaceId::parse(&check.workspace).map_err(super::corrupt)?;
+    let from = driver.layout.workspace(&source);
+    let to = driver.layout.workspace(&workspace_id(spec)?);
+    make_generations(&source, &to, spec)?;
+    let pairs = volume_pairs(
+        &spec.volumes,
+        |volume| live_volume(&from, &check.volumes, volume),
+        |volume| volume::own(&to, volume),
+    );
+    copy(driver, spec, &source, pairs).await
+}
+
+fn make_generations(
+    source: &WorkspaceId,
+    to: &WorkspaceDirs,
+    spec: &WorkspaceSpec,
+) -> Result<(), Fault> {
+    let disk = |error: io::Error| disk_fault(error, format!("cannot copy workspace {source}"));
+    for volume in &spec.volumes {
+        fs::create_dir_all(volume::generation(to, volume)).map_err(disk)?;
+    }
+    Ok(())
+}
+
+/// The files of the volume of this name, in a workspace with these volumes.
+fn live_volume(from: &WorkspaceDirs, theirs: &[Volume], volume: &Volume) -> PathBuf {
+    let theirs = theirs.iter().find(|earlier| earlier.name == volume.name);
+    volume::own(from, theirs.unwrap_or(volume))
 }
 
 /// The path of a volume in a snapshot.

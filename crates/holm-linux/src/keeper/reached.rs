@@ -23,10 +23,10 @@ const NAMES: [(Scarce, &str); 6] = [
 ];
 
 #[derive(Default)]
-pub struct Reached(Mutex<Seen>);
+pub struct Reached(Mutex<LastReading>);
 
 #[derive(Default)]
-struct Seen {
+struct LastReading {
     at: Option<Instant>,
     names: Vec<String>,
 }

@@ -25,6 +25,7 @@ use crate::sys;
 use holm_keeper::descriptors::{self, Left};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::{Defence, FromInit};
+use network::Doorways;
 use rustix::process::{Signal, pidfd_send_signal};
 use seal::Sealed;
 use shares::Shares;
@@ -153,20 +154,7 @@ fn become_init(
     map_user(host.user).step(Part::User, "map the user into the namespace")?;
     limit_namespaces(plan, &host.shares).step(Part::User, "limit what the namespace may make")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
-    let doorways = network::make(plan)?;
-
-    let root = NewRoot::mount(plan)?;
-    root.show_system(plan)?;
-    devices::make(&root, &host.shares)?;
-    root.make_run(plan)?;
-    let secret_files = secrets::mount(&root, plan)?;
-    root.make_places(plan)?;
-    ca_bundle::mount(&root, plan)?;
-    tree::mount(&root, plan)?;
-    root.mount_caches(plan)?;
-    root.mount_volumes(plan)?;
-    root.show_siblings(plan)?;
-    proc::mount(&root, plan)?;
+    let (doorways, root, secret_files) = make_parts(plan, &host.shares)?;
     root.freeze()?;
     let leaving = root.enter()?;
 
@@ -192,6 +180,42 @@ fn become_init(
     shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(plan, &link).step(Part::Other, "execute init")
+}
+
+/// Makes the network on a second thread while this one mounts: neither needs the other, and both wait for the kernel.
+/// The second thread has ended when this returns, before anything is sealed.
+fn make_parts(
+    plan: &LaunchPlan,
+    shares: &Shares,
+) -> Result<(Doorways, NewRoot, Option<OwnedFd>), LaunchFailure> {
+    std::thread::scope(|scope| {
+        let network = std::thread::Builder::new()
+            .spawn_scoped(scope, || network::make(plan))
+            .step(Part::Network, "start to make the network")?;
+        let mounted = mount(plan, shares);
+        let ended = || io::Error::other("it ended early");
+        let doorways = network.join().map_err(|_| ended());
+        let doorways = doorways.step(Part::Network, "make the network")??;
+        let (root, secret_files) = mounted?;
+        Ok((doorways, root, secret_files))
+    })
+}
+
+/// Everything that the workspace will see, and the place of secret files, if there are any.
+fn mount(plan: &LaunchPlan, shares: &Shares) -> Result<(NewRoot, Option<OwnedFd>), LaunchFailure> {
+    let root = NewRoot::mount(plan)?;
+    root.show_system(plan)?;
+    devices::make(&root, shares)?;
+    root.make_run(plan)?;
+    let secret_files = secrets::mount(&root, plan)?;
+    root.make_places(plan)?;
+    ca_bundle::mount(&root, plan)?;
+    tree::mount(&root, plan)?;
+    root.mount_caches(plan)?;
+    root.mount_volumes(plan)?;
+    root.show_siblings(plan)?;
+    proc::mount(&root, plan)?;
+    Ok((root, secret_files))
 }
 
 /// Passes descriptors to the keeper and closes them here.

@@ -78,7 +78,13 @@ fn kernel() -> Check {
 fn git() -> Check {
     match holm_git::version() {
         Ok(version) => {
-            let detail = format!("git {}.{}", version.0, version.1);
+            let mut detail = format!("git {version}");
+            if version < holm_git::MERGES_TREES {
+                let newer = holm_git::MERGES_TREES;
+                detail.push_str(&format!(
+                    "; `review` and `compare` find no conflicts, which git {newer} does"
+                ));
+            }
             Check::required("git", detail, None)
         }
         Err(error) => {

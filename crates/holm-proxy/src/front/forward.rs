@@ -60,7 +60,8 @@ impl<I: Inside> Shared<I> {
         let text = host.to_str().unwrap_or_default();
         let (name, site) = match host::parse(text, self.door) {
             Ok(Host::Preview { port, site }) => (port, site),
-            Ok(Host::Own) => return self.own_name(request, text, arrival).await,
+            Ok(Host::Own) if !is_of_the_api(request.uri().path()) => return Err(self.own()),
+            Ok(Host::Own | Host::Dashboard) => return self.own_name(request, text, arrival).await,
             Err(Wrong::Malformed(why)) => return Err(self.malformed(why)),
             Err(Wrong::Foreign) => return Err(self.foreign()),
             Err(Wrong::Unknown) => return Err(self.unknown(text)),
@@ -94,9 +95,6 @@ impl<I: Inside> Shared<I> {
         let Some(daemon) = &self.hooks.daemon else {
             return Err(self.own());
         };
-        if !is_of_the_daemon(request.uri().path()) {
-            return Err(self.own());
-        }
         if request.method() == Method::CONNECT {
             return Err(self.no_connect());
         }
@@ -258,8 +256,8 @@ impl<I: Inside> Shared<I> {
     }
 }
 
-/// Whether the path belongs to the daemon's API or pages.
-fn is_of_the_daemon(path: &str) -> bool {
+/// Whether the path belongs to the daemon's API.
+fn is_of_the_api(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next();
     matches!(first, Some("api" | "health" | "metrics" | "mcp"))
 }

@@ -8,8 +8,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The parsed value of `Host`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// The daemon's own names: `holm.localhost`, `localhost`, `127.0.0.1`, `[::1]`.
+    /// The daemon's own names for programs: `localhost`, `127.0.0.1`, `[::1]`.
     Own,
+    /// `holm.localhost`, which has the API and the dashboard.
+    Dashboard,
     /// `<port>.<site>.localhost`, or `<site>.localhost` without a port, in lower case.
     Preview { port: Option<String>, site: String },
 }
@@ -48,8 +50,11 @@ pub fn parse(text: &str, door: u16) -> Result<Host, Wrong> {
     if let Ok(address) = name.parse::<Ipv4Addr>() {
         return own(is_here && address == Ipv4Addr::LOCALHOST);
     }
-    if name == "localhost" || name == "holm.localhost" {
+    if name == "localhost" {
         return own(is_here);
+    }
+    if name == "holm.localhost" {
+        return own(is_here).map(|_| Host::Dashboard);
     }
     let Some(below) = name.strip_suffix(".localhost") else {
         return Err(Wrong::Foreign);
@@ -167,16 +172,16 @@ mod tests {
 
     #[test]
     fn the_daemon_has_four_names() {
-        for own in [
-            "holm.localhost",
-            "localhost",
-            "127.0.0.1",
-            "[::1]",
-            "Holm.localhost",
+        for (name, host) in [
+            ("holm.localhost", Host::Dashboard),
+            ("localhost", Host::Own),
+            ("127.0.0.1", Host::Own),
+            ("[::1]", Host::Own),
+            ("Holm.localhost", Host::Dashboard),
         ] {
-            check(own, Ok(Host::Own));
-            check(&format!("{own}:7070"), Ok(Host::Own));
-            check(&format!("{own}:7071"), Err(Wrong::Foreign));
+            check(name, Ok(host.clone()));
+            check(&format!("{name}:7070"), Ok(host));
+            check(&format!("{name}:7071"), Err(Wrong::Foreign));
         }
     }
 

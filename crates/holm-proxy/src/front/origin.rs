@@ -32,7 +32,7 @@ pub fn is_foreign(headers: &HeaderMap, workspace: &LiveWorkspace, door: u16) -> 
     match host::parse(host, door) {
         Ok(Host::Preview { site, .. }) => site != workspace.site && site != workspace.id.as_str(),
         // Without a port it is a page of the server on port 80, which is not this server.
-        Ok(Host::Own) => host::says_port(host),
+        Ok(Host::Own | Host::Dashboard) => host::says_port(host),
         Err(host::Wrong::Malformed(_)) => scheme == "http" || scheme == "https",
         Err(host::Wrong::Foreign | host::Wrong::Unknown) => false,
     }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What an agent gets, and notes for the caller.
-pub struct Given {
+pub struct AgentGrant {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub provision: Provision,
     pub notes: Vec<String>,
@@ -39,9 +39,9 @@ struct Starting<'a> {
     spec: &'a WorkspaceSpec,
 }
 
-// === impl Given ===
+// === impl AgentGrant ===
 
-impl Given {
+impl AgentGrant {
     /// For a caller inside, who could read it.
     pub fn nothing(called: &Called) -> Self {
         let has_sign_in = called.known.is_some_and(KnownAgent::has_sign_in);
@@ -94,8 +94,8 @@ impl App {
         called: &Called,
         sent: &BTreeMap<String, String>,
         spec: &WorkspaceSpec,
-    ) -> Result<Given, Fault> {
-        let mut given = Given {
+    ) -> Result<AgentGrant, Fault> {
+        let mut given = AgentGrant {
             env: Vec::new(),
             provision: Provision::default(),
             notes: called.without_credentials().into_iter().collect(),
@@ -138,7 +138,11 @@ impl App {
     }
 
     /// Adds what holm knows that the agent needs.
-    async fn add_known(&self, starting: &Starting<'_>, given: &mut Given) -> Result<(), Fault> {
+    async fn add_known(
+        &self,
+        starting: &Starting<'_>,
+        given: &mut AgentGrant,
+    ) -> Result<(), Fault> {
         let share = self.share(starting, given).await?;
         let Starting {
             called,
@@ -203,7 +207,7 @@ impl App {
     }
 
     /// Whether the agent gets the user's sign-in and instructions. A fault if the user has not decided yet.
-    async fn share(&self, starting: &Starting<'_>, given: &mut Given) -> Result<Share, Fault> {
+    async fn share(&self, starting: &Starting<'_>, given: &mut AgentGrant) -> Result<Share, Fault> {
         let Starting {
             called,
             known,

@@ -1,20 +1,23 @@
 //! `/workspaces/{id}/approve`: a person's yes to one exact tree.
 //!
 //! A workspace cannot approve, and neither can a token that was not made for it. The tree is recorded and read
-//! anew at this moment. Clients compare the approved tree with the objects that they fetched, so an edit after
-//! the approval voids it, whenever it happens.
+//! again at this moment. Clients compare the approved tree with the objects that they fetched, so an edit after
+//! the approval voids it, whenever it happens. Where an approval is demanded, the daemon lets no other commit leave
+//! through `upload-pack`.
 
 use crate::App;
+use crate::audit::Outcome;
 use crate::caller::Caller;
-use crate::failure::{Answer, Body, Failure, WorkspaceKey};
+use crate::failure::{Answer, Body, Failure, WorkspaceKey, bad_request};
 use crate::turns::Effort;
 use crate::view;
 use crate::work::escaped;
 use axum::extract::State;
 use axum::{Extension, Json};
 use holm_api::review::{Approval, Approve, Approved};
-use holm_core::turn::DiscrepancyKind;
-use holm_core::{Code, Fault, RequestId, WorkspaceId};
+use holm_core::ignore::Rules;
+use holm_core::turn::{DiscrepancyKind, UNAPPROVED};
+use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::review::{TreeApproval, TurnRecord};
 use holm_engine::{clock, try_blocking};
 use serde_json::json;
@@ -22,6 +25,10 @@ use std::sync::Arc;
 
 /// The shortest beginning of a tree's id that a person may type.
 const SHORTEST: usize = 7;
+
+/// Rules of git in the tree.
+const ATTRIBUTES: &[u8] = b".gitattributes";
+const LARGEST_RULES: u64 = 1 << 20;
 
 operations! {
     /// The newest approval, and whether one is demanded.
@@ -50,30 +57,34 @@ async fn show(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
 async fn approve(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Extension(request): Extension<RequestId>,
     WorkspaceKey(id): WorkspaceKey,
     Body(approve): Body<Approve>,
-) -> Answer<Approved> {
+) -> Result<(Extension<Outcome>, Json<Approved>), Failure> {
     may_approve(&app, &caller)?;
+    if matches!(caller, Caller::Browser { .. }) && approve.tree.is_none() {
+        return Err(bad_request("the page names the tree that it shows: `tree`"));
+    }
     let turn = app.mark_turn(&id, Effort::Read).await?.turn;
     let turn = turn.ok_or_else(|| nothing(&id))?;
     check(&id, &turn, approve.tree.as_deref())?;
+    app.refuse_large_file_storage(&id, &turn).await?;
     let approved = app.approve_turn(&id, &turn, &caller).await?;
     let text = format!(
-        "approved tree {} (@{}): {} files since the last look, {} risks",
+        "approved tree {} (@{}): {} files since the last look, {} risks, {} of {} checks passed",
         approved.tree,
         approved.turn,
         approved.files.len(),
-        approved.risks
+        approved.risks,
+        approved.passed(),
+        approved.checks.len()
     );
-    app.audit.ended(&request, Some(&id), Ok(text));
-    Ok(Json(approved))
+    Ok((Extension(Outcome(text)), Json(approved)))
 }
 
 /// The gate refuses workspaces; a token needs this right besides.
 fn may_approve(app: &App, caller: &Caller) -> Result<(), Failure> {
     let is_allowed = match caller {
-        Caller::Person { .. } => true,
+        Caller::Person { .. } | Caller::Browser { .. } => true,
         Caller::Token { id, .. } => app.tokens.may_approve(id),
         Caller::Workspace(_) | Caller::Anyone => false,
     };
@@ -127,6 +138,7 @@ impl App {
     ) -> Result<Approved, Fault> {
         let look = self.engine.look(id).await?;
         let seen = look
+            .filter(|look| look.turn > 0)
             .map(|look| look.tree)
             .or_else(|| turn.details.start.clone());
         let since = self.examine(id, seen, Some(turn)).await?;
@@ -134,6 +146,7 @@ impl App {
             .examine(id, turn.details.start.clone(), Some(turn))
             .await?;
         let evidence = self.evidence(id, None, Some(turn)).await?;
+        let checks = evidence.checks.clone();
         let risks: Vec<_> = whole.risks.iter().map(super::risk_to_api).collect();
         let record = json!({ "risks": risks, "evidence": evidence });
         let yes = TreeApproval {
@@ -155,7 +168,70 @@ impl App {
                 .map(|change| escaped(&change.path))
                 .collect(),
             risks: whole.risks.len() as u64,
+            checks,
         })
+    }
+
+    /// A turn has the content of a file, and a commit has git-lfs's pointer in its place: an approval of the one would
+    /// never fit the other.
+    async fn refuse_large_file_storage(
+        &self,
+        id: &WorkspaceId,
+        turn: &TurnRecord,
+    ) -> Result<(), Fault> {
+        let objects = self.turn_objects(id).await?;
+        let (start, tree) = (turn.details.start.clone(), turn.tree.clone());
+        let found = try_blocking(move || {
+            let name = ATTRIBUTES.to_vec();
+            let entries = objects.entries(&tree, std::slice::from_ref(&name))?;
+            let Some(entry) = entries.get(&name) else {
+                return Ok(None);
+            };
+            let contents = objects.contents(std::slice::from_ref(&entry.object), LARGEST_RULES)?;
+            let mut rules = Rules::default();
+            for text in contents.values() {
+                for pattern in holm_git::lfs_patterns(text) {
+                    rules.add(b"", pattern.as_bytes());
+                }
+            }
+            let changes = objects.changes(start.as_deref(), &tree)?;
+            let mut changed = changes.into_iter().filter(|change| change.new.is_some());
+            Ok(changed.find(|change| rules.cover(&change.path, false)))
+        });
+        let Some(change) = found.await? else {
+            return Ok(());
+        };
+        Err(Fault::new(
+            Code::Refused,
+            format!(
+                "{} of workspace {id} is stored by git-lfs: its commit has a pointer in place of the content, so no approval would fit it",
+                escaped(&change.path)
+            ),
+            format!(
+                "read it with `holm diff {id}`, then take it without an approval: `holm fetch {id}`"
+            ),
+        ))
+    }
+
+    /// Refuses a commit that is about to leave, if an approval is demanded that its tree does not have. git inside
+    /// says what the tree is; the client compares what it received.
+    pub async fn require_approved(&self, id: &WorkspaceId, commit: &str) -> Result<(), Fault> {
+        let Some(by) = self.who_demands_approval(id).await? else {
+            return Ok(());
+        };
+        let tree = self.engine.tree_of(id, commit).await?;
+        let approval = self.engine.tree_approval(id).await?;
+        if approval.is_some_and(|yes| yes.tree == tree) {
+            return Ok(());
+        }
+        Err(Fault::new(
+            Code::NotApproved,
+            format!(
+                "tree {} of workspace {id} {UNAPPROVED} {by} demands it",
+                short(&tree)
+            ),
+            format!("read it: `holm review {id}`, then `holm approve {id}`"),
+        ))
     }
 
     /// What demands an approval before work is taken over. An unreadable setting is an error, never "no".

@@ -2,15 +2,14 @@
 
 use crate::App;
 use crate::view;
-use holm_api::egress::EgressEntry;
 use holm_api::review::{
-    CommandEvidence, Evidence, HostEvidence, OutsideEvidence, ProcessEvidence, VolumeEvidence,
+    CheckEvidence, CommandEvidence, Evidence, HostEvidence, OutsideEvidence, ProcessEvidence,
+    VolumeEvidence,
 };
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::driver::Traces;
 use holm_engine::review::TurnRecord;
-use holm_engine::run::RunFilter;
-use holm_keeper::wire::EgressFrom;
+use holm_engine::run::{RunFilter, RunRecord};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +24,7 @@ const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b785
 // === impl App ===
 
 impl App {
-    pub(super) async fn evidence(
+    pub async fn evidence(
         &self,
         id: &WorkspaceId,
         from: Option<&TurnRecord>,
@@ -75,9 +74,20 @@ impl App {
             at: None,
         });
         commands.extend(services);
+        let recorded = match to {
+            Some(turn) => self.engine.checks_of(id, &turn.tree).await?,
+            None => Vec::new(),
+        };
+        let checks = recorded.iter().map(|check| CheckEvidence {
+            name: check.name.clone(),
+            state: check.state,
+            exit_code: check.details.exit_code,
+            ms: check.details.ms,
+        });
+        let checks = checks.collect();
         Ok(Evidence {
             commands,
-            checks: Vec::new(),
+            checks,
             hosts: self.hosts_since(id, since).await?,
             volumes: changed
                 .map(|(name, _)| VolumeEvidence { name: name.clone() })
@@ -99,20 +109,11 @@ impl App {
         id: &WorkspaceId,
         since: Timestamp,
     ) -> Result<Vec<CommandEvidence>, Fault> {
-        let filter = RunFilter {
-            workspace: Some(id.clone()),
-            limit: MOST,
-            ..RunFilter::default()
-        };
-        let runs = self.engine.runs(filter).await?.into_iter();
-        let mut runs: Vec<_> = runs
-            .map(|(_, run)| run)
-            .filter(|run| {
-                run.details
-                    .ended_ms
-                    .is_none_or(|end| end >= since.as_millisecond())
-            })
-            .collect();
+        let mut runs = self.last_runs(id).await?;
+        runs.retain(|run| {
+            let end = run.details.ended_ms;
+            end.is_none_or(|end| end >= since.as_millisecond())
+        });
         runs.reverse();
         let told = runs.into_iter().map(|run| CommandEvidence {
             kind: "run".to_owned(),
@@ -129,23 +130,36 @@ impl App {
         Ok(told.collect())
     }
 
+    /// How long the last runs took together.
+    pub async fn time_of_runs(&self, id: &WorkspaceId) -> Result<u64, Fault> {
+        let runs = self.last_runs(id).await?.into_iter();
+        let times = runs.filter_map(|run| {
+            let time = run.details.ended_ms? - run.details.started_ms?;
+            u64::try_from(time).ok()
+        });
+        Ok(times.sum())
+    }
+
+    /// The newest first.
+    async fn last_runs(&self, id: &WorkspaceId) -> Result<Vec<RunRecord>, Fault> {
+        let filter = RunFilter {
+            workspace: Some(id.clone()),
+            limit: MOST,
+            ..RunFilter::default()
+        };
+        let runs = self.engine.runs(filter).await?.into_iter();
+        Ok(runs.map(|(_, run)| run).collect())
+    }
+
     async fn hosts_since(
         &self,
         id: &WorkspaceId,
         since: Timestamp,
     ) -> Result<Vec<HostEvidence>, Fault> {
-        let keeper = self.engine.reader(id).await?;
-        let (record, _) = keeper.egress(EgressFrom::Last(MOST_EGRESS)).await?;
+        let entries = self.egress_since(id, Some(since), MOST_EGRESS).await?;
         let mut hosts: BTreeMap<(bool, String, Option<u16>), u64> = BTreeMap::new();
-        for line in record.split(|byte| *byte == b'\n') {
-            let Ok(entry) = serde_json::from_slice::<EgressEntry>(line) else {
-                continue;
-            };
-            let at: Option<Timestamp> = entry.time.parse().ok();
-            if at.is_none_or(|at| at < since) {
-                continue;
-            }
-            let is_refused = matches!(entry.kind.as_str(), "refuse" | "resolve");
+        for entry in entries {
+            let is_refused = entry.is_refusal();
             let Some(host) = entry.name.or(entry.address) else {
                 continue;
             };

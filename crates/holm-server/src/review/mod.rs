@@ -7,6 +7,8 @@ mod evidence;
 pub use approve::routes as approve_routes;
 
 use super::App;
+use super::caller::Caller;
+use super::conflicts::{Among, name_of};
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
 use super::turns::Effort;
 use super::view;
@@ -14,12 +16,12 @@ use super::work::escaped;
 use axum::Json;
 use axum::extract::State;
 use holm_api::review::{Looked, Review, ReviewFile, Risk};
-use holm_core::risk::{self, Changed, Weight, risks};
+use holm_core::risk::{self, Changed, RiskKind, Weight, risks};
+use holm_core::tree_change::{Entry, TreeChange};
 use holm_core::turn::{Discrepancy, TurnNumber};
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::review::{Look, TurnRecord};
 use holm_engine::{clock, try_blocking};
-use holm_git::{Entry, TreeChange};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -66,11 +68,18 @@ pub struct Examined {
 
 async fn review(
     State(app): State<Arc<App>>,
+    caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(since): Parameters<Since>,
 ) -> Answer<Review> {
     let from = from_text(since.since.as_deref())?;
-    Ok(Json(app.review(&id, from).await?))
+    let among = match caller {
+        Caller::Workspace(_) => Among::Branch,
+        Caller::Person { .. } | Caller::Browser { .. } | Caller::Token { .. } | Caller::Anyone => {
+            Among::Everything
+        }
+    };
+    Ok(Json(app.review(&id, from, among).await?))
 }
 
 async fn looked(
@@ -79,11 +88,16 @@ async fn looked(
     Body(looked): Body<Looked>,
 ) -> Answer<Review> {
     let turn = match looked.turn {
-        Some(number) => app.turn(&id, TurnNumber(number)).await?,
-        None => app.last_turn(&id).await?,
+        Some(number) => Some(app.turn(&id, TurnNumber(number)).await?),
+        None => app.engine.last_turn(&id).await?,
     };
-    app.note_look(&id, &turn, looked.paths).await?;
-    Ok(Json(app.review(&id, From::Look).await?))
+    match &turn {
+        Some(turn) => app.note_look(&id, turn, looked.paths).await?,
+        // A run can fail or be refused something without a change; a person can look at that too.
+        None => app.note_look_at_nothing(&id).await?,
+    }
+    app.inbox.poke();
+    Ok(Json(app.review(&id, From::Look, Among::Everything).await?))
 }
 
 fn from_text(text: Option<&str>) -> Result<From, Failure> {
@@ -103,14 +117,23 @@ fn from_text(text: Option<&str>) -> Result<From, Failure> {
 
 impl App {
     /// A workspace without a turn gets one first, so that there is something to read.
-    pub async fn review(&self, id: &WorkspaceId, from: From) -> Result<Review, Fault> {
+    pub async fn review(
+        &self,
+        id: &WorkspaceId,
+        from: From,
+        among: Among,
+    ) -> Result<Review, Fault> {
         let to = match self.engine.last_turn(id).await? {
             Some(turn) => Some(turn),
             None => self.mark_turn(id, Effort::Look).await?.turn,
         };
         let look = self.engine.look(id).await?;
         let (from, start) = self.beginning(id, from, look.as_ref(), to.as_ref()).await?;
-        let examined = self.examine(id, start, to.as_ref()).await?;
+        let mut examined = self.examine(id, start, to.as_ref()).await?;
+        let notes = match &to {
+            Some(to) => self.add_conflicts(&mut examined.risks, to, among).await?,
+            None => Vec::new(),
+        };
         let viewed = self.engine.viewed(id).await?;
         let evidence = self.evidence(id, from.as_ref(), to.as_ref()).await?;
         let mut kinds: HashMap<&str, Vec<String>> = HashMap::new();
@@ -152,7 +175,29 @@ impl App {
             files,
             looked_at: look.map(|look| view::time(look.at)),
             changed_since,
+            notes,
         })
+    }
+
+    /// Adds what cannot be merged, and returns what could not be computed.
+    async fn add_conflicts(
+        &self,
+        risks: &mut Vec<risk::Risk>,
+        turn: &TurnRecord,
+        among: Among,
+    ) -> Result<Vec<String>, Fault> {
+        let found = self.conflicts_of(turn, among).await?;
+        let labels = self.labels().await?;
+        for conflict in &found.conflicts {
+            let with = name_of(&conflict.with, &labels);
+            risks.extend(conflict.paths.iter().map(|path| risk::Risk {
+                path: path.clone(),
+                kind: RiskKind::Conflict,
+                text: format!("same lines as {with}"),
+            }));
+        }
+        risks.sort_by_key(|risk| risk.kind.weight());
+        Ok(found.notes)
     }
 
     /// The turn that a review begins at, and its tree or commit.
@@ -165,7 +210,9 @@ impl App {
     ) -> Result<(Option<TurnRecord>, Option<String>), Fault> {
         let number = match from {
             From::Base => None,
-            From::Look => look.map(|look| TurnNumber(look.turn)),
+            From::Look => look
+                .filter(|look| look.turn > 0)
+                .map(|look| TurnNumber(look.turn)),
             From::Turn(number) => Some(number),
         };
         match number {
@@ -210,7 +257,7 @@ impl App {
     }
 
     /// Whether the layer looks different than at the last turn.
-    async fn has_changed_since(&self, id: &WorkspaceId, to: Option<&TurnRecord>) -> bool {
+    pub async fn has_changed_since(&self, id: &WorkspaceId, to: Option<&TurnRecord>) -> bool {
         let Some(known) = to.and_then(|to| to.details.layer.clone()) else {
             return false;
         };
@@ -222,6 +269,16 @@ impl App {
         };
         let listed = driver.layer_changes(&spec).await;
         matches!(listed, Ok(Some(listed)) if super::turns::hex(&listed.digest) != known)
+    }
+
+    /// Records a look at a workspace without turns, as one at turn 0.
+    async fn note_look_at_nothing(&self, id: &WorkspaceId) -> Result<(), Fault> {
+        let look = Look {
+            turn: 0,
+            tree: String::new(),
+            at: clock::wall(),
+        };
+        self.engine.set_look(id, look, Vec::new()).await
     }
 
     /// Records a look at a turn; every changed file counts as viewed, or only those of `paths`.
@@ -268,7 +325,7 @@ fn risks_of(
     risks(&changed.collect::<Vec<_>>(), protected, found)
 }
 
-fn risk_to_api(risk: &risk::Risk) -> Risk {
+pub fn risk_to_api(risk: &risk::Risk) -> Risk {
     let weight = match risk.kind.weight() {
         Weight::High => "high",
         Weight::Middle => "middle",
@@ -294,14 +351,8 @@ fn file(
     risks: Vec<String>,
     viewed: &BTreeMap<String, String>,
 ) -> ReviewFile {
-    let operation = match change.status {
-        b'A' => "create",
-        b'D' => "delete",
-        b'R' => "rename",
-        _ => "update",
-    };
     ReviewFile {
-        operation: operation.to_owned(),
+        operation: change.operation().to_owned(),
         added: change.lines.map(|(added, _)| added),
         removed: change.lines.map(|(_, removed)| removed),
         viewed: viewed.get(&path) == Some(&blob(change)),

@@ -3,7 +3,7 @@
 pub mod output;
 
 use super::App;
-use super::agents::Given;
+use super::agents::AgentGrant;
 use super::caller::Caller;
 use super::failure::{Answer, Body, Failure, Parameters, RunKey, WorkspaceKey, bad_request};
 use super::keyed::IdempotencyKey;
@@ -208,7 +208,7 @@ impl App {
                 self.require_agent_named(&called.name)?;
                 let given = if caller.is_guest() {
                     // A program inside could read the credentials.
-                    Given::nothing(&called)
+                    AgentGrant::nothing(&called)
                 } else {
                     self.given(&called, &create.agent_env, &spec).await?
                 };

@@ -29,7 +29,7 @@ const LARGEST_FILE: u64 = 16 << 20;
 
 /// Names with digests, and notes for the user.
 #[derive(Default)]
-pub struct Given {
+pub struct InputDigests {
     pub digests: Vec<(String, String)>,
     pub notes: Vec<String>,
 }
@@ -50,13 +50,13 @@ impl App {
         project: &str,
         judged: &Judged,
         sources: Sources<'_>,
-    ) -> Result<Given, Fault> {
+    ) -> Result<InputDigests, Fault> {
         let config = &judged.config;
         let mut secrets = crate::declared::secrets(config);
         secrets.retain(is_for_setup);
         let files = config.project.setup_files.clone();
         if config.project.setup.is_empty() || (secrets.is_empty() && files.is_empty()) {
-            return Ok(Given::default());
+            return Ok(InputDigests::default());
         }
         let token = create.handover.as_deref();
         let values = token.and_then(|token| self.secrets.handed_over(token));
@@ -65,7 +65,7 @@ impl App {
         let (home, copies) = (sources.home.to_owned(), judged.user.home_copies.clone());
         try_blocking(move || {
             let key = keeping.digest_key()?;
-            let mut given = Given::default();
+            let mut given = InputDigests::default();
             for secret in &secrets {
                 let values = values.as_ref();
                 given

@@ -243,6 +243,8 @@ impl Keeping {
         // A setup runs for a workspace, and gets what that has for it.
         let (workspace, is_setup) = match &spec.purpose {
             Purpose::Setup(setup) => (setup.workspace.as_ref().unwrap_or(&spec.id), true),
+            // A check gets what the workspace has that it is about.
+            Purpose::Check(check) => (&check.workspace, false),
             Purpose::Work | Purpose::Seed(_) => (&spec.id, false),
         };
         let given = Scope::Given(workspace.clone());

@@ -7,7 +7,7 @@ mod watch;
 pub use watch::Watchers;
 
 use super::App;
-use super::agents::Given;
+use super::agents::AgentGrant;
 use super::caller::Caller;
 use super::failure::{Answer, Body, Failure, Parameters, SessionKey, WorkspaceKey, bad_request};
 use axum::Json;
@@ -279,7 +279,7 @@ impl App {
             self.require_agent_named(&called.name)?;
             let given = if caller.is_guest() {
                 // A program inside could read the credentials.
-                Given::nothing(&called)
+                AgentGrant::nothing(&called)
             } else {
                 self.given(&called, &new.agent_env, &spec).await?
             };

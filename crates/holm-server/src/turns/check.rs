@@ -1,15 +1,17 @@
 //! Compares the tree that git inside wrote with the writable layer, which the driver reads from outside.
 
+use super::seen::{Found, Kept, Seen};
 use super::{hex, is_moving};
 use crate::App;
 use crate::work::escaped;
 use holm_core::Fault;
 use holm_core::spec::WorkspaceSpec;
+use holm_core::tree_change::{Entry, TreeChange};
 use holm_core::turn::{Discrepancy, DiscrepancyKind as Kind};
 use holm_engine::driver::{Blob, LayerChanges};
 use holm_engine::{WrittenTree, try_blocking};
-use holm_git::{Entry, TurnObjects};
-use std::collections::{BTreeMap, HashSet};
+use holm_git::TurnObjects;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
@@ -17,6 +19,10 @@ pub struct Checked {
     pub found: Vec<Discrepancy>,
     /// The digest of the layer, if nothing changed meanwhile.
     pub layer: Option<[u8; 32]>,
+    /// What the next recording need not read.
+    pub seen: Option<Seen>,
+    /// The difference to the last turn, if it was computed.
+    pub since_last: Option<Vec<TreeChange>>,
 }
 
 /// At most so many are stored.
@@ -42,6 +48,7 @@ impl App {
         objects: &TurnObjects,
         written: &WrittenTree,
         listed: Option<LayerChanges>,
+        kept: Kept,
     ) -> Result<Checked, Fault> {
         let mut found: Vec<Found> = Vec::new();
         found.extend(
@@ -52,57 +59,39 @@ impl App {
         );
         let Some(listed) = listed else {
             let found = discrepancies(found);
-            return Ok(Checked { found, layer: None });
+            return Ok(Checked {
+                found,
+                ..Checked::default()
+            });
         };
         let driver = self.engine.driver(spec)?;
-        let (tree, reading) = (written.tree.clone(), objects.clone());
-        let base = spec.code.base_commit().map(str::to_owned);
-        let (changes, entries) = try_blocking({
-            let files = listed.files.clone();
-            move || {
-                let changes = reading.changes(base.as_deref(), &tree)?;
-                let mut paths = files;
-                paths.extend(changes.iter().map(|change| change.path.clone()));
-                Ok((changes, reading.entries(&tree, &paths)?))
-            }
-        })
+        let read = read(
+            objects,
+            spec,
+            written.tree.clone(),
+            &listed,
+            kept.tree.clone(),
+        )
         .await?;
-        let known: HashSet<&[u8]> = listed.files.iter().map(Vec::as_slice).collect();
-        // Changes that the list does not explain: files that git tracks although they are ignored, or lies.
-        let more = changes.iter().flat_map(|change| {
-            let from = change.from.as_ref().filter(|_| change.status == b'R');
-            std::iter::once(&change.path).chain(from)
-        });
-        let more: Vec<Vec<u8>> = more
-            .filter(|path| !known.contains(&path[..]) && !is_gone(&listed.gone, path))
-            .filter(|path| !is_replaced(&known, path))
-            .cloned()
-            .collect();
-        let paths = [listed.files.clone(), more.clone()].concat();
+        let is_read = |path: &&Vec<u8>| !kept.entries.contains_key(*path);
+        let files: Vec<Vec<u8>> = listed.files.iter().filter(is_read).cloned().collect();
+        let listed_files = files.len();
+        let paths = [files, read.unlisted.clone()].concat();
         let blobs = driver.blobs(spec, paths.clone()).await?;
         let ignored: HashSet<&[u8]> = written.ignored.iter().map(Vec::as_slice).collect();
         for (number, (path, blob)) in paths.iter().zip(&blobs).enumerate() {
-            let is_listed = number < listed.files.len();
-            let kind = verdict(
-                entries.get(path),
-                blob,
-                is_listed,
-                ignored.contains(&path[..]),
-            );
+            let is_listed = number < listed_files;
+            let entry = read.entries.get(path);
+            // What the list does not have is as in the base, or ignored by it.
+            let is_explained = *blob == Blob::Absent || entry.is_none();
+            if !is_listed && is_explained && entry == read.base.get(path) {
+                continue;
+            }
+            let kind = verdict(entry, blob, is_listed, ignored.contains(&path[..]));
             found.extend(kind.map(|kind| (path.clone(), kind)));
         }
-        found.extend(
-            listed
-                .nested
-                .iter()
-                .map(|path| (path.clone(), Kind::Nested)),
-        );
-        found.extend(
-            listed
-                .unread
-                .iter()
-                .map(|path| (path.clone(), Kind::Unread)),
-        );
+        found.extend(of_kept(&kept, &read, &ignored));
+        found.extend(of_list(&listed, &read));
         let after = driver.layer_changes(spec).await?;
         let is_still = after.is_some_and(|after| after.digest == listed.digest);
         if !is_still {
@@ -113,11 +102,91 @@ impl App {
                 }
             }
         }
+        let base = spec.code.base_commit();
         Ok(Checked {
+            seen: is_still.then(|| Seen::new(&written.tree, base, &listed, &found)),
+            since_last: kept.tree.is_some().then_some(read.changes),
             found: discrepancies(found),
             layer: is_still.then_some(listed.digest),
         })
     }
+}
+
+/// What is wrong with files that were not read again.
+fn of_kept(kept: &Kept, read: &Read, ignored: &HashSet<&[u8]>) -> Vec<Found> {
+    let verdicts = kept.entries.iter().filter_map(|(path, entry)| {
+        let kind = match read.entries.get(path) {
+            Some(now) if now == entry => kept.large.contains(path).then_some(Kind::TooLarge),
+            None if ignored.contains(&path[..]) => Some(Kind::Hidden),
+            _ => Some(Kind::Differs),
+        };
+        Some((path.clone(), kind?))
+    });
+    verdicts.collect()
+}
+
+/// What the list says by itself, and deletions that the tree does not have.
+fn of_list(listed: &LayerChanges, read: &Read) -> Vec<Found> {
+    let files: HashSet<&[u8]> = listed.files.iter().map(Vec::as_slice).collect();
+    let is_there = |path: &&Vec<u8>| read.entries.contains_key(*path) && !files.contains(&path[..]);
+    let there = listed.gone.iter().filter(is_there);
+    let there = there.map(|path| (path.clone(), Kind::Differs));
+    let nested = listed.nested.iter();
+    let nested = nested.map(|path| (path.clone(), Kind::Nested));
+    let unread = listed.unread.iter();
+    let unread = unread.map(|path| (path.clone(), Kind::Unread));
+    there.chain(nested).chain(unread).collect()
+}
+
+/// What the objects say about a tree.
+struct Read {
+    /// Since the base, or since the tree whose entries were kept.
+    changes: Vec<TreeChange>,
+    /// Of the listed, the gone and the changed paths.
+    entries: HashMap<Vec<u8>, Entry>,
+    /// Changed paths that the list does not explain: files that git tracks although they are ignored, files that
+    /// were new at the last turn and are deleted, or lies.
+    unlisted: Vec<Vec<u8>>,
+    /// Their entries in the base.
+    base: HashMap<Vec<u8>, Entry>,
+}
+
+async fn read(
+    objects: &TurnObjects,
+    spec: &WorkspaceSpec,
+    tree: String,
+    listed: &LayerChanges,
+    since: Option<String>,
+) -> Result<Read, Fault> {
+    let (objects, listed) = (objects.clone(), listed.clone());
+    let base = spec.code.base_commit().map(str::to_owned);
+    try_blocking(move || {
+        let start = since.as_deref().or(base.as_deref());
+        let changes = objects.changes(start, &tree)?;
+        let changed: Vec<&[u8]> = changes.iter().flat_map(TreeChange::paths).collect();
+        let known: HashSet<&[u8]> = listed.files.iter().map(Vec::as_slice).collect();
+        let unlisted = changed
+            .iter()
+            .copied()
+            .filter(|path| !known.contains(path) && !is_gone(&listed.gone, path))
+            .filter(|path| !is_replaced(&known, path))
+            .map(<[u8]>::to_vec);
+        let unlisted: Vec<Vec<u8>> = unlisted.collect();
+        let changed = changed.into_iter().map(<[u8]>::to_vec).collect();
+        let wanted = [listed.files.clone(), listed.gone.clone(), changed].concat();
+        let entries = objects.entries(&tree, &wanted)?;
+        let base = match &base {
+            Some(base) if !unlisted.is_empty() => objects.entries(base, &unlisted)?,
+            _ => HashMap::new(),
+        };
+        Ok(Read {
+            changes,
+            entries,
+            unlisted,
+            base,
+        })
+    })
+    .await
 }
 
 /// What is wrong with one path.
@@ -162,9 +231,6 @@ fn is_replaced(files: &HashSet<&[u8]>, path: &[u8]) -> bool {
     let mut places = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     places.any(|(place, _)| files.contains(&path[..place]))
 }
-
-/// A path and what is wrong with it.
-type Found = (Vec<u8>, Kind);
 
 /// Many hidden files of one directory become one entry.
 fn discrepancies(found: Vec<Found>) -> Vec<Discrepancy> {

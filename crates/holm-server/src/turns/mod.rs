@@ -8,8 +8,9 @@
 mod check;
 mod restore;
 mod route;
+mod seen;
 
-pub use route::routes;
+pub use route::{changed_files, routes};
 
 use super::App;
 use super::startup::{private_dir, unusable};
@@ -22,6 +23,7 @@ use holm_engine::review::{TurnDetails, TurnRecord};
 use holm_engine::{Notice, Stopped, TurnRequest, WrittenTree, clock, try_blocking};
 use holm_git::{OBJECTS_INSIDE, TurnObjects};
 use holm_keeper::files::remove::remove_tree;
+use seen::{Kept, Seen};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -43,6 +45,8 @@ struct Place {
     lock: Arc<tokio::sync::Mutex<()>>,
     /// The layer whose tree was found to be the last turn's, or the start.
     same: Option<[u8; 32]>,
+    /// What the last recording read.
+    seen: Option<Arc<Seen>>,
 }
 
 /// Whether an unchanged look at the layer is enough to say that the tree is unchanged.
@@ -90,8 +94,18 @@ impl Turns {
         self.directory.join(id.as_str())
     }
 
+    /// The logs of checks. They are with the turns, so that they go with them.
+    pub fn check_logs(&self, id: &WorkspaceId) -> PathBuf {
+        self.repository(id).join("checks")
+    }
+
+    /// The names of checks are names of files.
+    pub fn check_log(&self, id: &WorkspaceId, name: &str) -> PathBuf {
+        self.check_logs(id).join(format!("{name}.log"))
+    }
+
     /// Waits until no other turn of the workspace is being recorded.
-    async fn lock(&self, id: &WorkspaceId) -> OwnedMutexGuard<()> {
+    pub async fn lock(&self, id: &WorkspaceId) -> OwnedMutexGuard<()> {
         let lock = {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(&places.entry(id.clone()).or_default().lock)
@@ -109,6 +123,16 @@ impl Turns {
     fn note_same(&self, id: &WorkspaceId, layer: Option<[u8; 32]>) {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.entry(id.clone()).or_default().same = layer;
+    }
+
+    fn seen(&self, id: &WorkspaceId) -> Option<Arc<Seen>> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.get(id)?.seen.clone()
+    }
+
+    fn note_seen(&self, id: &WorkspaceId, seen: Option<Seen>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.entry(id.clone()).or_default().seen = seen.map(Arc::new);
     }
 
     /// Deletes the turns of a workspace. Blocks.
@@ -146,8 +170,11 @@ pub fn begin(app: &Arc<App>) {
     app.engine.record_turns(Box::new(move |id, cause| {
         let app = listening.upgrade();
         Box::pin(async move {
-            if let Some(app) = app {
-                app.record_by_itself(&id, cause).await;
+            let Some(app) = app else { return };
+            let recorded = app.record_by_itself(&id, cause).await;
+            if let Some(turn) = recorded.filter(|_| cause == TurnCause::Run) {
+                // The run does not wait for it.
+                tokio::spawn(async move { app.check_by_itself(&id, turn).await });
             }
         })
     }));
@@ -193,8 +220,9 @@ impl App {
         .await
     }
 
-    /// Records a turn that no person asked for. A failure is an event: a review says what it could not read.
-    pub async fn record_by_itself(&self, id: &WorkspaceId, cause: TurnCause) {
+    /// Records a turn that no person asked for, and returns a new one. A failure is an event: a review says what it
+    /// could not read.
+    pub async fn record_by_itself(&self, id: &WorkspaceId, cause: TurnCause) -> Option<TurnRecord> {
         let recording = self.record_turn(id, cause, Effort::Look);
         let recorded = if cause == TurnCause::Stop {
             let limited = tokio::time::timeout(PATIENCE_AT_STOP, recording).await;
@@ -204,13 +232,16 @@ impl App {
         };
         // A run that ended because its workspace was stopped: the stop has recorded the turn.
         let is_over = cause == TurnCause::Run && recorded.is_err() && !self.is_running(id).await;
-        if let Err(fault) = recorded
-            && !is_over
-        {
-            tracing::warn!(%id, %fault, "a turn was not recorded");
-            let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
-            self.events.emit(id, "turn.failed", detail).await;
+        match recorded {
+            Ok(recorded) => return recorded.turn.filter(|_| recorded.is_new),
+            Err(_) if is_over => {}
+            Err(fault) => {
+                tracing::warn!(%id, %fault, "a turn was not recorded");
+                let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
+                self.events.emit(id, "turn.failed", detail).await;
+            }
         }
+        None
     }
 
     /// Records the tree of a workspace, if it is another one than before. The workspace has to run, unless
@@ -234,7 +265,9 @@ impl App {
             {
                 return Ok(Recorded::unchanged(last));
             }
-            let (written, checked) = self.take_tree(id, &spec, listed, last.as_ref()).await?;
+            let (written, checked) = self
+                .take_tree(id, &spec, listed, last.as_ref(), effort)
+                .await?;
             let is_still = !checked.is_moving();
             taken = Some((written, checked));
             if is_still {
@@ -259,7 +292,7 @@ impl App {
         }
     }
 
-    async fn is_running(&self, id: &WorkspaceId) -> bool {
+    pub async fn is_running(&self, id: &WorkspaceId) -> bool {
         self.engine.wake(id, Stopped::Refuse).await.is_ok()
     }
 
@@ -286,14 +319,30 @@ impl App {
         spec: &WorkspaceSpec,
         listed: Option<LayerChanges>,
         last: Option<&TurnRecord>,
+        effort: Effort,
     ) -> Result<(WrittenTree, Checked), Fault> {
         let objects = self.turn_objects(id).await?;
         let base = spec.code.base_commit().map(str::to_owned);
+        let kept = match (&listed, last) {
+            (Some(listed), Some(last)) if effort == Effort::Look => {
+                self.kept(id, &objects, listed, &last.tree, base.as_deref())
+                    .await?
+            }
+            _ => Kept::default(),
+        };
         let known = match last {
             None => Vec::new(),
             Some(last) => {
                 let (objects, tree, base) = (objects.clone(), last.tree.clone(), base.clone());
-                try_blocking(move || Ok(objects.objects_of(&tree, base.as_deref())?)).await?
+                let is_partial = kept.tree.is_some();
+                try_blocking(move || {
+                    Ok(if is_partial {
+                        objects.trees_of(&tree, base.as_deref())?
+                    } else {
+                        objects.objects_of(&tree, base.as_deref())?
+                    })
+                })
+                .await?
             }
         };
         let mut pack = self.turns.scratch()?;
@@ -302,6 +351,7 @@ impl App {
             .map_err(|error| self.turns.unusable(error))?;
         let request = TurnRequest {
             listed: listed.as_ref(),
+            kept: &kept.entries,
             last: last.map(|last| last.tree.as_str()),
             known: &known,
             objects: OBJECTS_INSIDE,
@@ -311,8 +361,30 @@ impl App {
         pack.rewind().map_err(|error| self.turns.unusable(error))?;
         let taking = objects.clone();
         try_blocking(move || Ok(taking.take(pack, &tree)?)).await?;
-        let checked = self.check_turn(spec, &objects, &written, listed).await?;
+        let checked = self
+            .check_turn(spec, &objects, &written, listed, kept)
+            .await?;
         Ok((written, checked))
+    }
+
+    /// The files that are as the last recording found them, and their entries in its tree.
+    async fn kept(
+        &self,
+        id: &WorkspaceId,
+        objects: &TurnObjects,
+        listed: &LayerChanges,
+        tree: &str,
+        base: Option<&str>,
+    ) -> Result<Kept, Fault> {
+        let seen = self.turns.seen(id);
+        let Some(seen) = seen.filter(|seen| seen.tree == tree && seen.base.as_deref() == base)
+        else {
+            return Ok(Kept::default());
+        };
+        let (objects, files) = (objects.clone(), listed.files.clone());
+        let tree = tree.to_owned();
+        let entries = try_blocking(move || Ok(objects.entries(&tree, &files)?)).await?;
+        Ok(seen.kept(listed, entries))
     }
 
     async fn add_turn(
@@ -332,6 +404,7 @@ impl App {
             .because(error)
         })?;
         let layer = checked.layer;
+        self.turns.note_seen(&id, checked.seen);
         if let Some(mut last) = last.clone().filter(|last| last.tree == written.tree) {
             let now = layer.as_ref().map(|layer| hex(layer));
             if last.details.layer != now || last.details.discrepancies != checked.found {
@@ -348,17 +421,15 @@ impl App {
             .map(|last| last.tree.clone())
             .or_else(|| start.clone());
         let (tree, comparing) = (written.tree.clone(), objects.clone());
-        let changes =
-            try_blocking(move || Ok(comparing.changes(before.as_deref(), &tree)?)).await?;
+        let changes = match checked.since_last {
+            Some(changes) => changes,
+            None => try_blocking(move || Ok(comparing.changes(before.as_deref(), &tree)?)).await?,
+        };
         if last.is_none() && changes.is_empty() && checked.found.is_empty() {
             self.turns.note_same(&id, layer);
             return Ok(Recorded::unchanged(None));
         }
-        let volumes = if spec.volumes.is_empty() {
-            BTreeMap::new()
-        } else {
-            self.traces(&id, clock::wall()).await?.volumes
-        };
+        let volumes = self.volume_digests(&id, spec).await?;
         let number = last.map_or(0, |last| last.number) + 1;
         let lines = changes.iter().filter_map(|change| change.lines);
         let (added, removed) = lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
@@ -376,6 +447,7 @@ impl App {
                 layer: layer.as_ref().map(|layer| hex(layer)),
                 discrepancies: checked.found,
                 volumes,
+                conflicts: Vec::new(),
             },
         };
         let (tree, marking) = (turn.tree.clone(), objects.clone());
@@ -385,6 +457,7 @@ impl App {
         let detail =
             json!({ "turn": number, "cause": cause.as_str(), "files": turn.details.files });
         self.events.emit(&id, "turn.recorded", detail).await;
+        self.conflicts.turn_recorded(&id);
         if number.is_multiple_of(DROPPED_AT_ONCE) {
             self.drop_surplus_turns(&id, objects).await;
         }
@@ -392,6 +465,17 @@ impl App {
             turn: Some(turn),
             is_new: true,
         })
+    }
+
+    async fn volume_digests(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, String>, Fault> {
+        if spec.volumes.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        Ok(self.traces(id, clock::wall()).await?.volumes)
     }
 
     async fn drop_surplus_turns(&self, id: &WorkspaceId, objects: TurnObjects) {

@@ -2,8 +2,9 @@
 
 use super::Effort;
 use crate::App;
-use crate::failure::{Answer, Body, Failure, WorkspaceKey};
+use crate::failure::{Answer, Body, Failure, Parameters, WorkspaceKey};
 use crate::view;
+use crate::work::{escaped, turn_number};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -13,27 +14,49 @@ use bytes::Bytes;
 use futures_util::stream;
 use holm_api::review::{Marked, Turn, TurnList, TurnState, TurnWish};
 use holm_api::workspace::{ChangedFile, Dirty};
+use holm_core::hunk::{self, FilePatch};
+use holm_core::tree_change::TreeChange;
 use holm_core::turn::TurnNumber;
 use holm_core::{Cause, Code, Fault, WorkspaceId};
 use holm_engine::review::TurnRecord;
 use holm_engine::try_blocking;
 use holm_secrets::mask::{Known, Masker};
+use serde::Deserialize;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout, Command};
+use utoipa::IntoParams;
 
 const CHUNK: usize = 64 * 1024;
 
 /// A longer patch is not read by people.
 const MOST_DIFF: u64 = 4 << 30;
 
+/// How much of one file a page gets.
+const MOST_HUNKS: usize = 16 << 20;
+const MOST_LINES: usize = 100_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OneFile {
+    /// A turn (`@2`) instead of the commit that the workspace started from.
+    from: Option<String>,
+    /// A turn (`@3`) instead of the last one.
+    to: Option<String>,
+    /// The file, as a review names it.
+    path: String,
+}
+
 operations! {
     /// The turns of a workspace, the oldest first.
     get "/workspaces/{id}/turns" "turn_list" list of (WorkspaceKey) -> TurnList;
     /// Records the tree of this moment as a turn, if it is another one than before.
     post "/workspaces/{id}/turns" "turn_mark" mark of (WorkspaceKey) -> Marked;
+    /// The changed lines of one file between two turns.
+    get "/workspaces/{id}/hunks" "hunks" hunks of (WorkspaceKey, OneFile) -> FilePatch;
     /// A turn as the uncommitted state of a new workspace. The pack can be used once.
     post "/workspaces/{id}/turns/state" "turn_state" state
         of (WorkspaceKey) sends TurnWish -> TurnState;
@@ -52,6 +75,15 @@ async fn mark(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
         turn: recorded.turn.as_ref().map(turn),
         recorded: recorded.is_new,
     }))
+}
+
+async fn hunks(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(of): Parameters<OneFile>,
+) -> Answer<FilePatch> {
+    let between = [turn_number(of.from)?, turn_number(of.to)?];
+    Ok(Json(app.hunks(&id, between, &of.path).await?))
 }
 
 async fn state(
@@ -78,18 +110,8 @@ async fn state(
     })
     .await?;
     received.keep();
-    let gone = changes
-        .iter()
-        .filter_map(|change| Some((change.from.as_ref()?, None)));
-    let changed = changes.iter().map(|change| {
-        let new = change.new.as_ref();
-        (&change.path, new.map(|entry| entry.object.clone()))
-    });
-    // Only whole names can be inputs of a set-up.
-    let changed = changed.chain(gone).filter_map(|(path, object)| {
-        let path = String::from_utf8(path.clone()).ok()?;
-        Some(ChangedFile { path, object })
-    });
+    let changed = changed_files(&changes).into_iter();
+    let changed = changed.map(|(path, object)| ChangedFile { path, object });
     Ok(Json(TurnState {
         dirty: Some(Dirty {
             pack: name,
@@ -100,6 +122,21 @@ async fn state(
         }),
         commit: turn.details.start,
     }))
+}
+
+/// Changed paths with the ids of their content; `None`: deleted. Only whole names can be inputs of a set-up.
+pub fn changed_files(changes: &[TreeChange]) -> Vec<(String, Option<String>)> {
+    let gone = changes
+        .iter()
+        .filter_map(|change| Some((change.from.as_ref()?, None)));
+    let changed = changes.iter().map(|change| {
+        let new = change.new.as_ref();
+        (&change.path, new.map(|entry| entry.object.clone()))
+    });
+    let changed = changed.chain(gone);
+    changed
+        .filter_map(|(path, object)| Some((String::from_utf8(path.clone()).ok()?, object)))
+        .collect()
 }
 
 pub fn turn(record: &TurnRecord) -> Turn {
@@ -125,6 +162,16 @@ impl App {
         from: Option<TurnNumber>,
         to: Option<TurnNumber>,
     ) -> Result<Response, Failure> {
+        let (from, to) = self.ends(id, [from, to]).await?;
+        self.patch(id, from, to).await
+    }
+
+    /// The trees of two turns.
+    async fn ends(
+        &self,
+        id: &WorkspaceId,
+        [from, to]: [Option<TurnNumber>; 2],
+    ) -> Result<(Option<String>, String), Fault> {
         let to = match to {
             Some(number) => self.turn(id, number).await?,
             None => self.last_turn(id).await?,
@@ -133,7 +180,7 @@ impl App {
             Some(number) => Some(self.turn(id, number).await?.tree),
             None => to.details.start.clone(),
         };
-        self.patch(id, from, to.tree).await
+        Ok((from, to.tree))
     }
 
     pub async fn last_turn(&self, id: &WorkspaceId) -> Result<TurnRecord, Fault> {
@@ -154,21 +201,8 @@ impl App {
         to: String,
     ) -> Result<Response, Failure> {
         let objects = self.turn_objects(id).await?;
-        let known = self.secrets_of(id).await?;
         let command = try_blocking(move || Ok(objects.patch(from.as_deref(), &to)?)).await?;
-        let mut command = Command::from(command);
-        command.stdin(Stdio::null()).stdout(Stdio::piped());
-        command.stderr(Stdio::null()).kill_on_drop(true);
-        let mut child = command.spawn().map_err(diff_failed)?;
-        let output = child.stdout.take();
-        let output = output.ok_or_else(|| diff_failed("it has no output"))?;
-        let reading = Reading {
-            child,
-            output,
-            masker: Masker::new(known),
-            length: 0,
-            is_over: false,
-        };
+        let reading = self.read_patch(id, command).await?;
         // The client recognises an incomplete patch by a broken body.
         let pieces = stream::try_unfold(reading, |mut reading| async move {
             let piece = reading.next().await?;
@@ -176,6 +210,62 @@ impl App {
         });
         let kind = [(header::CONTENT_TYPE, "text/x-patch")];
         Ok((kind, HttpBody::from_stream(pieces)).into_response())
+    }
+
+    /// The changed lines of one file between two turns, with the workspace's secrets masked.
+    pub async fn hunks(
+        &self,
+        id: &WorkspaceId,
+        between: [Option<TurnNumber>; 2],
+        path: &str,
+    ) -> Result<FilePatch, Fault> {
+        let (from, to) = self.ends(id, between).await?;
+        let objects = self.turn_objects(id).await?;
+        let wanted = path.to_owned();
+        let command = try_blocking(move || {
+            let changes = objects.changes(from.as_deref(), &to)?;
+            let mut changes = changes.iter();
+            let change = changes.find(|change| escaped(&change.path) == wanted);
+            let Some(change) = change else {
+                let wanted = wanted.escape_debug();
+                let message = format!("`{wanted}` did not change between these turns");
+                let hint = "`GET /workspaces/{id}/review` lists the files";
+                return Err(Fault::new(Code::PathNotFound, message, hint));
+            };
+            Ok(objects.patch_of(from.as_deref(), &to, change)?)
+        });
+        let mut reading = self.read_patch(id, command.await?).await?;
+        let mut patch = Vec::new();
+        while let Some(piece) = reading.next().await.map_err(diff_failed)? {
+            patch.extend_from_slice(&piece);
+            // The rest would not be listed.
+            if patch.len() > MOST_HUNKS {
+                break;
+            }
+        }
+        Ok(hunk::parse(&String::from_utf8_lossy(&patch), MOST_LINES))
+    }
+
+    /// Starts git and masks what it writes.
+    async fn read_patch(
+        &self,
+        id: &WorkspaceId,
+        command: std::process::Command,
+    ) -> Result<Reading, Fault> {
+        let known = self.secrets_of(id).await?;
+        let mut command = Command::from(command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = command.spawn().map_err(diff_failed)?;
+        let output = child.stdout.take();
+        let output = output.ok_or_else(|| diff_failed("it has no output"))?;
+        Ok(Reading {
+            child,
+            output,
+            masker: Masker::new(known),
+            length: 0,
+            is_over: false,
+        })
     }
 
     /// The values that must not be shown.

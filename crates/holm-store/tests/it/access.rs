@@ -1,7 +1,8 @@
 //! What every store must do with approvals, tokens and the audit record.
 
 use crate::conformance::{at, project};
-use holm_core::clock::{Ahead, Seen};
+use holm_core::clock::{Ahead, ClockRecord};
+use holm_core::token::Holder;
 use holm_core::trust::Ask;
 use holm_core::{RequestId, TokenId, WorkspaceId};
 use holm_engine::store::{
@@ -39,7 +40,7 @@ fn what_was_seen_of_the_clock_is_kept(store: &impl Store) {
     assert_eq!(store.clock().unwrap(), None);
     let seconds = Duration::from_secs;
     for ahead in [None, Some((1, 2)), None] {
-        let seen = Seen {
+        let seen = ClockRecord {
             boot: "boot".to_owned(),
             boottime: Duration::from_millis(5001),
             wall: seconds(1_800_000_000),
@@ -63,7 +64,11 @@ fn tokens_come_and_go(store: &impl Store) {
         created_at: at(second),
         expires_at: workspace.as_ref().map(|_| at(second + 1)),
         expired_at: None,
-        may_approve: true,
+        holder: if workspace.is_some() {
+            Holder::Approver
+        } else {
+            Holder::Browser
+        },
         workspace,
     };
     let [later, earlier] = [token(2, None), token(1, Some(WorkspaceId::random()))];

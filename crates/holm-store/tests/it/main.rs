@@ -7,6 +7,8 @@
 
 mod access;
 mod conformance;
+mod inbox;
+mod records;
 mod review;
 mod runs;
 mod schema_1;

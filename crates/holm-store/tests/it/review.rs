@@ -2,8 +2,9 @@
 
 use crate::conformance::{project, workspace};
 use holm_core::WorkspaceId;
+use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
-use holm_engine::review::{Look, TreeApproval, TurnDetails, TurnRecord};
+use holm_engine::review::{CheckDetails, CheckRecord, Look, TreeApproval, TurnDetails, TurnRecord};
 use holm_engine::store::{Store, StoreError};
 use jiff::Timestamp;
 
@@ -67,17 +68,18 @@ pub fn check<S: Store>(store: &S) {
     assert_eq!(store.tree_approval(id).unwrap(), None);
     store.approve_tree(id, &yes).unwrap();
     assert_eq!(store.tree_approval(id).unwrap(), Some(yes));
+    checks(store, id);
     // Neither the newest nor what something refers to is forgotten.
     let mut forgotten = store.forget_surplus_turns(id, 2).unwrap();
     forgotten.sort_unstable();
-    assert_eq!(forgotten, [1, 4, 5, 6, 7]);
+    assert_eq!(forgotten, [1, 5, 6, 7]);
     let left: Vec<_> = store
         .turns(id)
         .unwrap()
         .iter()
         .map(|turn| turn.number)
         .collect();
-    assert_eq!(left, [2, 3, 8, 9]);
+    assert_eq!(left, [2, 3, 4, 8, 9]);
     assert!(
         store.forget_surplus_turns(id, 0).unwrap().len() == 1,
         "the last stays"
@@ -86,4 +88,46 @@ pub fn check<S: Store>(store: &S) {
     store.forget_unborn(id).unwrap();
     assert!(store.turns(id).unwrap().is_empty());
     assert_eq!(store.look(id).unwrap(), None);
+    assert!(store.checks_of(id, "tree").unwrap().is_empty());
+    crate::inbox::check(store);
+}
+
+/// Results are found by tree, replaced by name, and open ones are found without a tree.
+fn checks<S: Store>(store: &S, id: &WorkspaceId) {
+    let check = |tree: &str, name: &str, state| CheckRecord {
+        workspace: id.clone(),
+        tree: tree.to_owned(),
+        name: name.to_owned(),
+        key: "key".to_owned(),
+        state,
+        turn: (tree == "tree").then_some(4),
+        details: CheckDetails {
+            exit_code: Some(3),
+            ms: Some(5),
+            ..CheckDetails::default()
+        },
+    };
+    let stranger = CheckRecord {
+        workspace: WorkspaceId::random(),
+        ..check("tree", "test", CheckState::Queued)
+    };
+    let unknown = store.save_check(&stranger);
+    assert!(matches!(unknown, Err(StoreError::NoSuchWorkspace(_))));
+    for state in CheckState::ALL {
+        store.save_check(&check("tree", "types", state)).unwrap();
+    }
+    let test = check("tree", "test", CheckState::Running);
+    store.save_check(&test).unwrap();
+    let other = check("other", "test", CheckState::Failed);
+    store.save_check(&other).unwrap();
+    let types = check("tree", "types", CheckState::Cancelled);
+    assert_eq!(store.checks_of(id, "tree").unwrap(), [test.clone(), types]);
+    assert_eq!(store.checks_of(id, "other").unwrap(), [other]);
+    assert_eq!(store.open_checks().unwrap(), std::slice::from_ref(&test));
+    let ended = CheckRecord {
+        state: CheckState::Passed,
+        ..test
+    };
+    store.save_check(&ended).unwrap();
+    assert!(store.open_checks().unwrap().is_empty());
 }

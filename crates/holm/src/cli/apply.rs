@@ -4,7 +4,6 @@ use super::carry_out::carry_out;
 use super::completions::labels;
 use super::figures::{self, count};
 use super::output::{GOOD, printable};
-use super::patch_stat::numbers;
 use super::user_checkout::Checkout;
 use super::work::{
     Consent, Flagged, Subject, flagged, recover, recovery_text, remark_aside, remark_left_out,
@@ -14,6 +13,7 @@ use super::{Context, Outcome, connect, resolve, settings};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::work::Captured;
+use holm_core::turn::numbers;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Extent, Planned, Recovered, Work};
@@ -200,7 +200,7 @@ async fn prepare(
     remark_aside(context, &workspace.label, &captured);
     let work = Work {
         workspace: subject.id.clone(),
-        upload_pack: subject.upload_pack()?,
+        upload_pack: subject.upload_pack(&state)?,
         start: captured.start.clone(),
         dirty_start: captured.dirty_start.clone(),
         state,

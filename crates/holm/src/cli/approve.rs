@@ -2,12 +2,12 @@
 
 use super::completions::labels;
 use super::figures::count;
-use super::output::{FAINT, GOOD, printable};
+use super::output::{FAINT, GOOD, WARNING, printable};
 use super::turns::short;
 use super::work::Subject;
 use super::{Context, Outcome, connect};
 use clap::Args;
-use holm_api::review::Approve;
+use holm_api::review::{Approve, Approved};
 use std::process::ExitCode;
 
 /// Approve the tree of a workspace as it is now
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// and `merge` with --approved take exactly that tree; one more edit inside voids the approval. A program
 /// inside cannot approve.
 ///
-/// With --json: {turn,tree,files,risks}.
+/// With --json: {turn,tree,files,risks,checks}.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm approve fix-login\n  holm approve fix-login --tree 8f3c1e2\n  \
@@ -49,9 +49,10 @@ pub fn run(context: &Context, arguments: ApproveArgs) -> Outcome {
     }
     context.output.done(&approved, || {
         let mut text = format!(
-            "{GOOD}✓{GOOD:#} approved tree {} of {label} (@{}): {} shown",
+            "{GOOD}✓{GOOD:#} approved tree {} of {label} (@{}): {}{} shown",
             short(&approved.tree),
             approved.turn,
+            checks(&approved),
             count(approved.risks, "risk")
         );
         if !approved.files.is_empty() {
@@ -76,4 +77,17 @@ pub fn run(context: &Context, arguments: ApproveArgs) -> Outcome {
     let take = format!("holm apply {typed} --approved");
     context.output.next(&[("take it", &take)]);
     Ok(ExitCode::SUCCESS)
+}
+
+/// `3 checks passed, `, or how many of those with a result did.
+fn checks(approved: &Approved) -> String {
+    let (passed, all) = (approved.passed() as u64, approved.checks.len() as u64);
+    match (passed, all) {
+        (_, 0) => String::new(),
+        (passed, all) if passed == all => format!("{} passed, ", count(all, "check")),
+        (passed, all) => format!(
+            "{WARNING}◆{WARNING:#} {passed} of {} passed, ",
+            count(all, "check")
+        ),
+    }
 }

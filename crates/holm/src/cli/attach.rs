@@ -50,6 +50,8 @@ pub enum Target<'a> {
     Known(&'a WorkspaceId),
     /// As a person typed it.
     Typed(&'a str),
+    /// A fetch of a commit: the daemon chooses the command.
+    Fetch(&'a WorkspaceId, &'a str),
 }
 
 /// State that outlives the connection to one daemon.
@@ -165,6 +167,10 @@ async fn begin(
 ) -> Result<(WorkspaceId, ExecSocket), Fault> {
     let id = match target {
         Target::Known(id) => id.clone(),
+        Target::Fetch(id, commit) => {
+            let socket = client.upload_pack(id, key, commit).await?;
+            return Ok((id.clone(), socket));
+        }
         Target::Typed(typed) => match client.exec_typed(typed, key, start.clone()).await {
             Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
             begun => return begun,

@@ -39,6 +39,19 @@ pub struct CheckoutArgs {
     none: bool,
 }
 
+// === impl CheckoutArgs ===
+
+impl CheckoutArgs {
+    /// All ports of a workspace.
+    pub fn of(workspace: &str) -> Self {
+        Self {
+            workspace: Some(workspace.to_owned()),
+            ports: None,
+            none: false,
+        }
+    }
+}
+
 pub fn run(context: &Context, arguments: CheckoutArgs) -> Outcome {
     let (list, asleep) = connect::block_on(async {
         let client = connect::started().await?;

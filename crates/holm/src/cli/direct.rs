@@ -1,20 +1,25 @@
 //! Agents whose connections the gateway cannot inspect (`direct`): they get the sign-in as it is, without what
 //! refreshes it. So the client has the agent's own program refresh it on this machine before the agent starts.
 
-use super::Context;
 use super::ls::warn;
 use super::output::printable;
+use super::{Context, connect};
 use holm_config::daemon_user::DaemonUser;
 use holm_config::known_agents::{parse, table};
-use holm_core::Fault;
 use holm_core::agents::known::KnownAgent;
+use holm_core::{Cause, Fault};
 use jiff::Timestamp;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::timeout;
 
 /// A sign-in that ends within this time is refreshed.
 const SOON: Duration = Duration::from_secs(600);
+
+/// How long a refresh may take.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Refreshes the sign-in of a direct agent, if it ends soon. A failure is told, and the agent starts with what
 /// there is.
@@ -39,7 +44,7 @@ pub fn refresh(context: &Context, agent: Option<&str>) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = printable(&command.join(" "));
-    let failed = match execute(command, &home) {
+    let failed = match execute(command, &home, LIMIT) {
         Ok(output) if output.status.success() => return Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
@@ -56,11 +61,17 @@ pub fn refresh(context: &Context, agent: Option<&str>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn execute(command: &[String], home: &Path) -> std::io::Result<Output> {
+/// Runs the command, and ends it if it takes too long: it may wait for an answer that will not come.
+fn execute(command: &[String], home: &Path, limit: Duration) -> Result<Output, Cause> {
     let mut words = command.iter();
     let mut program = Command::new(words.next().map_or("", String::as_str));
     program.args(words).current_dir(home).stdin(Stdio::null());
-    program.output()
+    program.kill_on_drop(true);
+    let ran = connect::block_on(async { Ok(timeout(limit, program.output()).await) });
+    match ran? {
+        Ok(output) => Ok(output?),
+        Err(_) => Err(format!("it was ended after {} s", limit.as_secs()).into()),
+    }
 }
 
 /// Whether a file of the sign-in ends soon, or does not say when.
@@ -76,4 +87,22 @@ fn ends_soon(known: &KnownAgent, home: &Path) -> bool {
         let now = Timestamp::now().as_millisecond();
         ends.is_none_or(|ends| ends < now + i64::try_from(SOON.as_millis()).unwrap_or(0))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refresh_that_does_not_end_is_ended() {
+        let home = Path::new("/");
+        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let waits: Vec<String> = command(&["sleep", "1000"]);
+        let error = execute(&waits, home, Duration::ZERO).unwrap_err();
+        assert_eq!(error.to_string(), "it was ended after 0 s");
+        let ends: Vec<String> = command(&["sh", "-c", "echo no network >&2; exit 3"]);
+        let output = execute(&ends, home, LIMIT).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.stderr, b"no network\n");
+    }
 }

@@ -8,8 +8,8 @@ use clap::Args;
 use holm_api::daemon::Doctor;
 use holm_config::daemon_user::DaemonUser;
 use holm_config::policy::PolicyFile;
-use holm_core::Fault;
 use holm_core::fitness::{Check, Status};
+use holm_core::{Fault, Kind};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 ///
 /// Everything is tried, not assumed: by the daemon, if one runs, because it makes the workspaces;
 /// otherwise from here. The verdict comes first, then what could be better; --all lists what is well, too. Exit
-/// code 0 when everything required is there, 4 otherwise.
+/// code 0 when everything required is there, 1 otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm doctor\n  holm doctor --all\n  holm doctor --json")]
 pub struct DoctorArgs {
@@ -25,9 +25,6 @@ pub struct DoctorArgs {
     #[arg(long)]
     all: bool,
 }
-
-/// The exit code when a requirement is missing: refused.
-const NOT_FIT: u8 = 4;
 
 /// How long a daemon may take for all checks.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -65,7 +62,7 @@ pub fn run(context: &Context, arguments: DoctorArgs) -> Outcome {
     Ok(if doctor.ok {
         ExitCode::SUCCESS
     } else {
-        ExitCode::from(NOT_FIT)
+        ExitCode::from(Kind::Failed.exit_code())
     })
 }
 

@@ -82,7 +82,7 @@ struct Destination<'a> {
 fn by_destination(entries: &[EgressEntry], now: &jiff::Zoned) -> String {
     let mut all: Vec<(String, Destination<'_>)> = Vec::new();
     for entry in entries {
-        let is_refused = matches!(entry.kind.as_str(), "refuse" | "resolve");
+        let is_refused = is_refused(entry);
         let key = target(entry);
         let place = all
             .iter()
@@ -209,8 +209,13 @@ fn line(entry: &EgressEntry) -> String {
     text
 }
 
+/// Whether the gateway refused it.
+pub fn is_refused(entry: &EgressEntry) -> bool {
+    matches!(entry.kind.as_str(), "refuse" | "resolve")
+}
+
 /// `name (address):port`, as far as known.
-fn target(entry: &EgressEntry) -> String {
+pub fn target(entry: &EgressEntry) -> String {
     let bracketed = |address: &String| {
         if address.contains(':') {
             format!("[{address}]")

@@ -24,6 +24,16 @@ pub struct EnterArgs {
     workspace: String,
 }
 
+// === impl EnterArgs ===
+
+impl EnterArgs {
+    pub fn of(workspace: &str) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+        }
+    }
+}
+
 pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
     if !terminal::is_interactive() {
         return Err(Fault::new(

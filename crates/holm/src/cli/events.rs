@@ -39,21 +39,35 @@ pub fn run(context: &Context, arguments: EventsArgs) -> Outcome {
         Until::Now
     };
     connect::block_on(async {
-        let mut after = arguments.after;
-        let mut client = connect::started().await?;
-        loop {
-            let ended = print_events(context, &client, &mut after, until).await;
-            match (ended, until) {
-                (Ok(Ended::TooSlow), _) | (Ok(Ended::Newest), Until::Now) => return Ok(()),
-                (Ok(Ended::Newest), Until::Ever) => {}
-                (Err(fault), Until::Ever) if fault.code == Code::DaemonUnreachable => {}
-                (Err(fault), _) => return Err(fault),
-            }
-            // The daemon is gone, but events are stored: continue with another one.
-            client = another(context).await?;
-        }
+        let client = connect::started().await?;
+        each(context, client, arguments.after, until, |line| match line {
+            EventLine::Event(event) => context.output.result(event, || render(event)),
+            EventLine::Missed(missed) => context.output.result(missed, || say_missed(missed)),
+        })
+        .await
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Passes events to `show`, and goes on with the next daemon when one ends.
+pub async fn each(
+    context: &Context,
+    mut client: Client,
+    mut after: Option<u64>,
+    until: Until,
+    mut show: impl FnMut(&EventLine),
+) -> Result<(), Fault> {
+    loop {
+        let ended = of_one_daemon(&client, &mut after, until, &mut show).await;
+        match (ended, until) {
+            (Ok(Ended::TooSlow), _) | (Ok(Ended::Newest), Until::Now) => return Ok(()),
+            (Ok(Ended::Newest), Until::Ever) => {}
+            (Err(fault), Until::Ever) if fault.code == Code::DaemonUnreachable => {}
+            (Err(fault), _) => return Err(fault),
+        }
+        // The daemon is gone, but events are stored: continue with another one.
+        client = another(context).await?;
+    }
 }
 
 /// Why the stream from one daemon ended.
@@ -62,25 +76,20 @@ enum Ended {
     TooSlow,
 }
 
-/// Prints events of one daemon, and returns how far it got.
-async fn print_events(
-    context: &Context,
+/// The events of one daemon, and how far it got.
+async fn of_one_daemon(
     client: &Client,
     after: &mut Option<u64>,
     until: Until,
+    show: &mut impl FnMut(&EventLine),
 ) -> Result<Ended, Fault> {
     let mut events = client.events(*after, until).await?;
     *after = after.or(events.cursor());
     while let Some(line) = events.next().await? {
+        show(&line);
         match &line {
-            EventLine::Event(event) => {
-                *after = Some(event.cursor);
-                context.output.result(event, || render(event));
-            }
-            EventLine::Missed(missed) => {
-                context.output.result(missed, || say_missed(missed));
-                return Ok(Ended::TooSlow);
-            }
+            EventLine::Event(event) => *after = Some(event.cursor),
+            EventLine::Missed(_) => return Ok(Ended::TooSlow),
         }
     }
     Ok(Ended::Newest)
@@ -142,7 +151,7 @@ fn render(event: &Event) -> String {
     line
 }
 
-fn say_missed(missed: &Missed) -> String {
+pub fn say_missed(missed: &Missed) -> String {
     let (count, cursor) = (missed.missed, missed.cursor);
     format!(
         "{WARNING}warning:{WARNING:#} {count} events are gone, because they were not read in time; \

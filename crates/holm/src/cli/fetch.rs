@@ -1,6 +1,7 @@
 //! `holm fetch`: a workspace's commits as a branch of your repository.
 
 use super::completions::labels;
+use super::figures::count;
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::user_checkout::Checkout;
@@ -108,7 +109,7 @@ pub async fn fetch(
     };
     let label = Label::parse(&workspace.label)
         .map_err(|error| Fault::of(Code::Internal, error, "is it another version?"))?;
-    let (upload_pack, id) = (subject.upload_pack()?, subject.id.clone());
+    let (upload_pack, id) = (subject.upload_pack(&commit)?, subject.id.clone());
     let object = commit.clone();
     let branch = checkout.git(move |repository| {
         match approved {
@@ -117,12 +118,35 @@ pub async fn fetch(
         }
         repository.point_branch(&label, &id, &object)
     });
-    let branch = branch.await?;
+    let branch = branch.await.map_err(|fault| {
+        let is_for_files = fault.code == Code::NotApproved && captured.uncommitted > 0;
+        if is_for_files {
+            other_tree_for_files(&fault, &workspace.label, captured.uncommitted)
+        } else {
+            fault
+        }
+    })?;
     note_saved(subject, checkout, &commit).await?;
     remark_left_out(context, captured);
     remark_uncommitted(context, captured);
     remark_aside(context, &workspace.label, captured);
     Ok(fetched(workspace, captured, branch, commit))
+}
+
+/// The approved tree has files that no commit inside has.
+fn other_tree_for_files(fault: &Fault, label: &str, files: u64) -> Fault {
+    let files = count(files, "file");
+    Fault::new(
+        Code::NotApproved,
+        format!(
+            "the last commit of `{label}` has another tree than the approved one; not committed inside: {files}; {}",
+            fault.message()
+        ),
+        format!(
+            "take the approved files, uncommitted: `holm apply {label} --approved`\n\
+             commit them inside, then merge: `holm fetch {label} --commit \"…\" --approved && holm merge {label} --approved`"
+        ),
+    )
 }
 
 /// Sends the commits to the daemon, so that it no longer counts them as unsaved.

@@ -15,6 +15,16 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
+/// A time limit in the largest unit that says it exactly: `5 min`, `90 s`, `1 h`.
+pub fn limit(ms: u64) -> String {
+    match ms {
+        ms if ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 => format!("{} min", ms / 60_000),
+        ms if ms % 1000 == 0 => format!("{} s", ms / 1000),
+        ms => duration(ms),
+    }
+}
+
 /// How long ago a time of the API was: `now`, `3 min`, `2 h`, `5 d`; `–` for an invalid time.
 pub fn age(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
@@ -114,6 +124,15 @@ mod tests {
         check(38_400, "38 s");
         check(203_000, "3 min 23 s");
         check(7_500_000, "2 h 5 min");
+    }
+
+    #[test]
+    fn limits_are_exact() {
+        let check = |ms: u64, expect: &str| assert_eq!(limit(ms), expect);
+        check(300_000, "5 min");
+        check(90_000, "90 s");
+        check(7_200_000, "2 h");
+        check(1500, "1.5 s");
     }
 
     #[test]

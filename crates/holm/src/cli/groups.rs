@@ -7,11 +7,13 @@ use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, printable};
 use clap::builder::styling::Style;
 use holm_api::Workspace;
 use holm_api::client::Client;
+use holm_api::inbox::InboxItem;
 use holm_api::numbers::WorkspaceNumbers;
 use holm_api::run::Run;
 use holm_api::workspace::WorkspaceList;
 use holm_core::Fault;
 use holm_core::config::rough_size;
+use holm_core::inbox::{self, Reason};
 use holm_core::service::status::ServiceStatus;
 use holm_core::session::protocol::{Session, SessionState};
 use jiff::Timestamp;
@@ -20,6 +22,7 @@ use std::mem;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     NeedsYou,
+    Ready,
     Working,
     Idle,
     Stopped,
@@ -37,6 +40,8 @@ pub struct Row {
     pub fact: String,
     /// When that was, as the API says it.
     pub since: String,
+    /// Why a person is needed.
+    reason: Option<Reason>,
     /// What to type next.
     pub next: Option<(String, String)>,
     /// The agent at work in it.
@@ -54,6 +59,8 @@ pub struct Activity {
     pub sessions: Vec<Session>,
     /// Those that are under way.
     pub runs: Vec<Run>,
+    /// What needs a person, the most urgent first.
+    pub items: Vec<InboxItem>,
     /// Only for wide terminals.
     pub numbers: Vec<WorkspaceNumbers>,
 }
@@ -71,7 +78,13 @@ pub enum Page {
 const WIDE: usize = 100;
 pub const WIDEST: usize = 140;
 
-const GROUPS: [Group; 4] = [Group::NeedsYou, Group::Working, Group::Idle, Group::Stopped];
+const GROUPS: [Group; 5] = [
+    Group::NeedsYou,
+    Group::Ready,
+    Group::Working,
+    Group::Idle,
+    Group::Stopped,
+];
 
 // === impl Activity ===
 
@@ -88,6 +101,7 @@ impl Activity {
         let activity = Self {
             sessions: mem::take(&mut list.sessions),
             runs: mem::take(&mut list.runs),
+            items: mem::take(&mut list.items),
             numbers,
         };
         Ok((list, activity))
@@ -103,30 +117,40 @@ pub fn rows(workspaces: &[Workspace], activity: &Activity) -> Vec<Row> {
             let own = own.filter(|one| one.workspace == workspace.id);
             let mut run = activity.runs.iter();
             let run = run.find(|one| one.workspace == workspace.id);
-            let mut row = row(workspace, &own.collect::<Vec<_>>(), run);
+            // The first one of a workspace is its most urgent one.
+            let mut item = activity.items.iter();
+            let item = item.find(|one| one.workspace == workspace.id);
+            let mut row = row(workspace, &own.collect::<Vec<_>>(), run, item);
+            let same = workspaces.iter().filter(|one| one.label == workspace.label);
+            if same.count() == 1 {
+                row.shorten_next();
+            }
             let numbers = activity.numbers.iter().find(|one| one.id == workspace.id);
             row.measure(workspace, numbers);
             row
         })
         .collect();
     rows.sort_by(|one, other| {
-        let key = |row: &Row| (row.group, row.glyph != "◆");
-        let times = match one.group {
-            Group::NeedsYou => one.since.cmp(&other.since),
-            _ => other.since.cmp(&one.since),
+        // Those that need a person by urgency, then the longest waiting; the others by their last use.
+        let times = match one.reason.is_some() {
+            true => one.since.cmp(&other.since),
+            false => other.since.cmp(&one.since),
         };
+        let key = |row: &Row| (row.group, row.reason);
         key(one).cmp(&key(other)).then(times)
     });
     rows
 }
 
-fn row(workspace: &Workspace, sessions: &[&Session], run: Option<&Run>) -> Row {
-    let label = &workspace.label;
+fn row(
+    workspace: &Workspace,
+    sessions: &[&Session],
+    run: Option<&Run>,
+    item: Option<&InboxItem>,
+) -> Row {
     let is_degraded = !workspace.isolation.degraded.is_empty();
     let mut row = Row::of(workspace);
     let running = |session: &&&Session| session.state == SessionState::Running;
-    let asking = sessions.iter().filter(running);
-    let asking = asking.clone().find(|session| session.attention.is_some());
     let at_work = sessions.iter().find(running);
     let agents = [
         at_work.and_then(|it| it.agent.as_ref()),
@@ -135,23 +159,8 @@ fn row(workspace: &Workspace, sessions: &[&Session], run: Option<&Run>) -> Row {
     if let Some(agent) = agents.into_iter().flatten().next() {
         row.agent.clone_from(agent);
     }
-    if workspace.state == "failed" {
-        row.needs("✗", "failed", workspace.reason.clone().unwrap_or_default());
-        row.next = next("start it again", format!("holm start {label}"));
-    } else if workspace.reason.as_deref() == Some("disk_limit") {
-        row.needs("◆", "limit", "Disk is over its limit".to_owned());
-        row.next = next("look at it", format!("holm show {label}"));
-    } else if let Some(failed) = workspace.services.iter().find(|one| has_failed(one)) {
-        let reason = failed.reason.as_deref().unwrap_or(&failed.state);
-        row.needs("✗", "failed", format!("Service {}: {reason}", failed.name));
-        row.next = next("see why", format!("holm logs {label} {}", failed.name));
-    } else if let Some(session) = asking {
-        let name = session.agent.as_deref().unwrap_or("A program");
-        let asked = session.attention.as_ref().and_then(|it| it.text.clone());
-        let asked = asked.or_else(|| session.title.clone());
-        let fact = asked.unwrap_or_else(|| format!("{name} rang"));
-        row.needs("◆", "question", fact);
-        row.next = next("answer it", format!("holm session attach {label}"));
+    if let Some(item) = item {
+        row.needs(item);
     } else if workspace.state == "creating" {
         (row.group, row.glyph) = (Group::Working, "◌");
         row.word = "starting".to_owned();
@@ -185,16 +194,6 @@ fn row(workspace: &Workspace, sessions: &[&Session], run: Option<&Run>) -> Row {
         );
     }
     row
-}
-
-fn next(purpose: &str, command: String) -> Option<(String, String)> {
-    Some((purpose.to_owned(), command))
-}
-
-/// Whether a service ended badly.
-fn has_failed(service: &ServiceStatus) -> bool {
-    let is_done = service.reason.as_deref() == Some("exited with 0");
-    service.state == "failed" || (service.state == "exited" && !is_done)
 }
 
 fn is_ready(service: &ServiceStatus) -> bool {
@@ -341,6 +340,7 @@ impl Group {
     fn name(self) -> &'static str {
         match self {
             Group::NeedsYou => "Needs you",
+            Group::Ready => inbox::Group::Ready.name(),
             Group::Working => "Working",
             Group::Idle => "Idle",
             Group::Stopped => "Stopped",
@@ -350,6 +350,7 @@ impl Group {
     fn word(self) -> &'static str {
         match self {
             Group::NeedsYou => "needs-you",
+            Group::Ready => "ready-to-read",
             Group::Working => "working",
             Group::Idle => "idle",
             Group::Stopped => "stopped",
@@ -376,6 +377,7 @@ impl Row {
             word: saved.to_owned(),
             fact: services_in_short(&workspace.services),
             since: workspace.last_used_at.clone(),
+            reason: None,
             next: None,
             agent: "–".to_owned(),
             services: "–".to_owned(),
@@ -406,11 +408,26 @@ impl Row {
         self.reference = start_of(workspace);
     }
 
-    fn needs(&mut self, glyph: &'static str, word: &str, fact: String) {
-        self.group = Group::NeedsYou;
-        self.glyph = glyph;
-        self.word = word.to_owned();
-        self.fact = fact;
+    fn needs(&mut self, item: &InboxItem) {
+        let part = item.reason.group();
+        self.group = match part {
+            inbox::Group::Waiting | inbox::Group::Broken => Group::NeedsYou,
+            inbox::Group::Ready => Group::Ready,
+        };
+        self.glyph = part.glyph();
+        self.reason = Some(item.reason);
+        self.word = item.reason.as_str().to_owned();
+        self.fact.clone_from(&item.text);
+        self.since.clone_from(&item.since);
+        self.next = Some((item.reason.purpose().to_owned(), item.next.clone()));
+    }
+
+    /// Names the workspace by its label alone, where no other has it.
+    fn shorten_next(&mut self) {
+        if let Some((_, command)) = &mut self.next {
+            let whole = format!(" {}/{}", self.project, self.label);
+            *command = command.replacen(&whole, &format!(" {}", self.label), 1);
+        }
     }
 
     pub fn style(&self) -> Style {
@@ -425,173 +442,5 @@ impl Row {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::ls::tests::workspace;
-
-    fn at(label: &str, state: &str, minutes: u32) -> Workspace {
-        let mut made = workspace(label);
-        made.state = state.to_owned();
-        made.isolation.degraded.clear();
-        made.last_used_at = format!("2026-11-15T20:{:02}:00Z", 30 - minutes);
-        made
-    }
-
-    fn failing(label: &str) -> Workspace {
-        let mut made = at(label, "running", 8);
-        let service = serde_json::json!({
-            "name": "web", "state": "failed", "pid": null, "restarts": 5, "port": null,
-            "reason": "exited with 1, 5 times in 15 seconds, which is far too often for it",
-        });
-        made.services = vec![serde_json::from_value(service).unwrap()];
-        made
-    }
-
-    fn all() -> Vec<Workspace> {
-        let mut stopped = at("img-lazyload", "stopped", 20);
-        stopped.dirty = Some(true);
-        let mut other = at("pg16", "stopped", 25);
-        (other.project, other.isolation.degraded) = ("atlas-api".into(), vec!["landlock".into()]);
-        vec![
-            stopped,
-            at("fix-readme", "running", 3),
-            failing("cart-race"),
-            other,
-        ]
-    }
-
-    fn shown(workspaces: &[Workspace], page: Page) -> String {
-        let now = "2026-11-15T20:30:00Z".parse().unwrap();
-        let text = render(&rows(workspaces, &Activity::default()), page, now);
-        anstream::adapter::strip_str(&text).to_string()
-    }
-
-    #[test]
-    fn the_most_urgent_come_first_and_80_columns_hold_all() {
-        let text = shown(&all(), Page::Columns(80));
-        assert_eq!(
-            text,
-            "Needs you 1\n\
-             ✗ cart-race     shop       failed   Service web: exited with 1, 5 time…    8 min\n\
-             \n\
-             Idle 1\n\
-             ● fix-readme    shop       –        –                                      3 min\n\
-             \n\
-             Stopped 2\n\
-             □ img-lazyload  shop       unsaved  –                                     20 min\n\
-             ▲ pg16          atlas-api  –        ran without landlock                  25 min\n"
-        );
-        assert!(text.lines().all(|line| line.chars().count() <= 80));
-        // One project is not named in each row.
-        let one = shown(&all()[..3], Page::Columns(80));
-        assert!(!one.contains("shop"), "{one}");
-    }
-
-    #[test]
-    fn a_pipe_gets_one_line_per_workspace_and_nothing_is_cut() {
-        let text = shown(&all(), Page::Lines);
-        let mut lines = text.lines();
-        assert_eq!(
-            lines.next().unwrap(),
-            "needs-you  shop/cart-race  failed  Service web: exited with 1, 5 times in 15 seconds, \
-             which is far too often for it  2026-11-15T20:22:00Z"
-        );
-        assert_eq!(
-            lines.next().unwrap(),
-            "idle  shop/fix-readme  –  –  2026-11-15T20:27:00Z"
-        );
-    }
-
-    #[test]
-    fn sessions_say_who_works_and_who_asks() {
-        let session = |attention: serde_json::Value| -> Session {
-            serde_json::from_value(serde_json::json!({
-                "id": "s00000000001", "workspace": "waaaaaaaaaaaa", "name": null, "parent": null,
-                "agent": "claude", "command": ["claude"], "state": "running", "exit_code": null,
-                "reason": null, "pid": 1, "created_at": "2026-11-15T20:00:00Z", "ended_at": null,
-                "last_output_at": "2026-11-15T20:29:50Z", "rows": 24, "cols": 80,
-                "title": "Edits src/cart.ts", "cursor": 0, "viewers": 0, "attention": attention,
-            }))
-            .unwrap()
-        };
-        let mut activity = Activity {
-            sessions: vec![session(serde_json::Value::Null)],
-            ..Activity::default()
-        };
-        let works = rows(&[at("x", "running", 3)], &activity);
-        let row = &works[0];
-        assert_eq!((row.group, row.word.as_str()), (Group::Working, "claude"));
-        assert_eq!(row.fact, "Edits src/cart.ts");
-        activity.sessions = vec![session(serde_json::json!({
-            "time": "2026-11-15T20:29:00Z", "text": null,
-        }))];
-        let asks = rows(&[at("x", "running", 3)], &activity);
-        assert_eq!(
-            (asks[0].group, asks[0].word.as_str()),
-            (Group::NeedsYou, "question")
-        );
-    }
-
-    fn run(agent: Option<&str>) -> Run {
-        serde_json::from_value(serde_json::json!({
-            "id": "r00000000001", "workspace": "waaaaaaaaaaaa", "agent": agent,
-            "command": ["npm", "test"], "message": agent.map(|_| "fix the login"),
-            "state": "running", "reason": null, "exit_code": null,
-            "created_at": "2026-11-15T20:29:00Z", "started_at": "2026-11-15T20:29:30Z",
-            "ended_at": null, "duration_ms": null, "timeout_ms": 300_000, "changed": null,
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn a_run_works_and_its_agent_is_the_third_column() {
-        let check = |agent: Option<&str>, word: &str, fact: &str| {
-            let activity = Activity {
-                runs: vec![run(agent)],
-                ..Activity::default()
-            };
-            let rows = rows(&[at("x", "running", 3)], &activity);
-            let found = (rows[0].group, rows[0].word.as_str(), rows[0].fact.as_str());
-            assert_eq!(found, (Group::Working, word, fact));
-        };
-        check(Some("claude"), "claude", "fix the login");
-        check(None, "run", "npm test");
-    }
-
-    #[test]
-    fn wider_terminals_have_more_columns() {
-        let activity = Activity {
-            runs: vec![run(Some("claude"))],
-            numbers: vec![WorkspaceNumbers {
-                id: "waaaaaaaaaaaa".to_owned(),
-                memory: 612 << 20,
-                disk: Some(112 << 20),
-                ..WorkspaceNumbers::default()
-            }],
-            ..Activity::default()
-        };
-        let rows = rows(&[at("x", "running", 3)], &activity);
-        let now = "2026-11-15T20:30:00Z".parse().unwrap();
-        let shown = |columns: usize| {
-            let text = render(&rows, Page::Columns(columns), now);
-            let text = anstream::adapter::strip_str(&text).to_string();
-            text.lines().nth(1).unwrap().to_owned()
-        };
-        let blanks = |count: usize| " ".repeat(count);
-        assert_eq!(
-            shown(80),
-            format!("◐ x  claude  fix the login{}now", blanks(51))
-        );
-        assert_eq!(
-            shown(100),
-            format!("◐ x  claude  claude  –  fix the login{}now", blanks(60))
-        );
-        assert_eq!(
-            shown(140),
-            format!(
-                "◐ x  claude  claude  –  fix the login{}612 MiB  112 MiB  main      now",
-                blanks(72)
-            )
-        );
-    }
-}
+#[path = "groups_tests.rs"]
+mod tests;

@@ -33,6 +33,7 @@ const TASKS: [Task; 7] = [
     Task {
         name: "See",
         first: &[
+            ("inbox", "What needs you, most urgent first"),
             (
                 "ls, show",
                 "All workspaces; everything about one (top: live)",
@@ -41,11 +42,14 @@ const TASKS: [Task; 7] = [
                 "logs",
                 "Output of services (ports: addresses, egress: connections)",
             ),
-            ("open", "A browser whose localhost is the workspace"),
-            ("diff", "What changed, as a patch (changes: as a list)"),
+            (
+                "open",
+                "A browser whose localhost is the workspace (ui: dashboard)",
+            ),
         ],
         more: &[
-            "ls", "show", "changes", "ports", "egress", "top", "runs", "events", "df", "audit",
+            "ui", "ls", "show", "diff", "changes", "ports", "egress", "top", "runs", "events",
+            "df", "audit",
         ],
     },
     Task {
@@ -59,9 +63,12 @@ const TASKS: [Task; 7] = [
                 "comment",
                 "Remark on a line; comments send gives them to the agent",
             ),
-            ("approve", "Say yes to one exact tree"),
+            (
+                "check",
+                "Run the project's checks (compare: siblings side by side)",
+            ),
         ],
-        more: &["turns", "comments"],
+        more: &["turns", "comments", "approve", "compare"],
     },
     Task {
         name: "Take",
@@ -90,7 +97,7 @@ const TASKS: [Task; 7] = [
                 "Point this machine's usual ports (localhost:3000) at it",
             ),
         ],
-        more: &["sync", "service", "rename"],
+        more: &["switch", "sync", "service", "rename"],
     },
     Task {
         name: "Tidy",
@@ -126,6 +133,7 @@ const TASKS: [Task; 7] = [
             "completions",
             "schema",
             "here",
+            "notify",
         ],
     },
 ];

@@ -15,21 +15,22 @@ use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Show what the services of a workspace printed
+/// Show what the services of a workspace printed, or a check
 ///
 /// All services when none is named, merged by time. Times are local; in a pipe they are UTC and
-/// complete. Lines of holm itself begin with `✗` or `◌`. Logs are kept outside of the workspace, 5
+/// complete. Lines of holm itself begin with `✗`, `□` or `◌`. Logs are kept outside of the workspace, 5
 /// files of 10 MiB for each service, and are available when it is stopped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm logs fix-login\n  \
     holm logs fix-login web -f\n  \
+    holm logs fix-login check/test\n  \
     holm logs fix-login --since 10m -n 100 --json")]
 pub struct LogsArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
     workspace: String,
-    /// Only of these services
+    /// Only of these services, or check/NAME for the last run of a check
     #[arg(value_name = "SERVICE")]
     services: Vec<String>,
     /// Follow new output, until the workspace stops
@@ -270,6 +271,8 @@ impl Names {
             (FAINT, "")
         } else if line.text.starts_with("[build: ") {
             (HINT, "◌ ")
+        } else if line.text == "[exited with 0]" {
+            (FAINT, "□ ")
         } else {
             (BAD, "✗ ")
         };

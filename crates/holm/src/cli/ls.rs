@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 /// List the workspaces of all projects
 ///
-/// Those that need you come first: a failed service, a question of an agent, a limit that was hit.
-/// Then those that work, those that are idle, and the stopped ones. `unsaved` means that there are
+/// Those that need you come first, for the reasons of `holm inbox`: a question of an agent, a failure, a limit that
+/// was hit. Then finished work that you have not read, those that work, those that are idle, and the stopped ones. `unsaved` means that there are
 /// uncommitted changes. In a pipe the group is the first column and nothing is cut.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm ls\n  holm ls --long\n  holm ls --trash")]
@@ -180,13 +180,8 @@ fn render(workspaces: &[Workspace], now: jiff::Timestamp) -> String {
 /// counts as ready.
 fn in_short(services: &[ServiceStatus]) -> String {
     let is = |service: &ServiceStatus, state: &str| service.state == state;
-    let is_done = |service: &ServiceStatus| {
-        is(service, "exited") && service.reason.as_deref() == Some("exited with 0")
-    };
-    let is_ready = |service: &&ServiceStatus| is(service, "ready") || is_done(service);
-    let has_failed = |service: &&ServiceStatus| {
-        is(service, "failed") || (is(service, "exited") && !is_done(service))
-    };
+    let is_ready = |service: &&ServiceStatus| is(service, "ready") || service.is_done();
+    let has_failed = |service: &&ServiceStatus| service.has_failed();
     let (all, ready) = (services.len(), services.iter().filter(is_ready).count());
     match services.iter().filter(has_failed).count() {
         0 if all == 0 => "-".to_owned(),

@@ -11,10 +11,12 @@ mod audit;
 mod browser;
 mod carry_out;
 mod changes;
+mod check;
 mod checkout;
 mod clone;
 mod comment;
 mod comments;
+mod compare;
 mod completions;
 mod consent;
 mod daemon;
@@ -33,9 +35,11 @@ mod find;
 mod fork;
 mod gc;
 mod groups;
+mod gutter;
 mod habits;
 mod help;
 mod here;
+mod inbox;
 mod init;
 mod lines;
 mod logs;
@@ -43,6 +47,7 @@ mod ls;
 mod mcp;
 mod merge;
 mod moving;
+mod notify;
 mod open;
 mod origin;
 mod outlet;
@@ -78,6 +83,7 @@ mod snapshot;
 mod start;
 mod stop;
 mod stream;
+mod switch;
 mod sync;
 mod table;
 mod terminal;
@@ -85,6 +91,7 @@ mod token;
 mod top;
 mod trust;
 mod turns;
+mod ui;
 mod up;
 mod upload_pack;
 mod user_checkout;
@@ -173,6 +180,7 @@ macro_rules! verbs {
 verbs! {
     Up(up::UpArgs),
     Init(init::InitArgs),
+    Inbox(inbox::InboxArgs),
     Ls(ls::LsArgs),
     Show(show::ShowArgs),
     Rename(rename::RenameArgs),
@@ -187,6 +195,8 @@ verbs! {
     Gc(gc::GcArgs),
     Df(df::DfArgs),
     Open(open::OpenArgs),
+    Ui(ui::UiArgs),
+    Switch(switch::SwitchArgs),
     Exec(exec::ExecArgs),
     Enter(enter::EnterArgs),
     Run(run::RunArgs),
@@ -202,7 +212,9 @@ verbs! {
     Changes(changes::ChangesArgs),
     Turns(turns::TurnsArgs),
     Review(review::ReviewArgs),
+    Compare(compare::CompareArgs),
     Approve(approve::ApproveArgs),
+    Check(check::CheckArgs),
     Comment(comment::CommentArgs),
     Comments(comments::CommentsArgs),
     Fetch(fetch::FetchArgs),
@@ -214,6 +226,7 @@ verbs! {
     Secret(secret::SecretArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),
+    Notify(notify::NotifyArgs),
     Mcp(mcp::McpArgs),
     Project(project::ProjectArgs),
     Trust(trust::TrustArgs),
@@ -346,8 +359,11 @@ fn allowed_here(verb: &Verb) -> Result<(), Fault> {
             | Verb::Diff(_)
             | Verb::Turns(_)
             | Verb::Review(_)
+            | Verb::Check(_)
             | Verb::Comments(_)
             | Verb::Egress(_)
+            | Verb::Inbox(_)
+            | Verb::Notify(_)
             | Verb::Snapshot(_)
     );
     if needs_nobody || !wiring::guest::is_inside() {

@@ -74,6 +74,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+// === impl OpenArgs ===
+
+impl OpenArgs {
+    /// A window at the usual port of a workspace.
+    pub fn of(workspace: &str) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+            port: None,
+            print: false,
+            headless: false,
+        }
+    }
+}
+
 pub fn run(context: &Context, arguments: OpenArgs) -> Outcome {
     let mode = if arguments.headless {
         Mode::Headless
@@ -315,7 +329,7 @@ fn shown(found: &Found, words: &[String], label: &str) -> Result<Option<u32>, Fa
     Ok(Some(child.id()))
 }
 
-fn has_display() -> bool {
+pub fn has_display() -> bool {
     let display = ["DISPLAY", "WAYLAND_DISPLAY"];
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     display.iter().any(is_set)

@@ -1,8 +1,12 @@
 //! Prints a run's output to the user's stdout and stderr. The program is not trusted, so a terminal
-//! gets only what [`Drawing`] lets pass, unless exact bytes are requested. Used by `run` and `runs
-//! show --output`.
+//! gets only the text and the colours that [`Drawing`] lets pass, behind a [`Gutter`], unless exact bytes are
+//! requested. Used by `run` and `runs show --output`.
 
+use super::gutter::Gutter;
+use super::output::for_glyphs;
 use super::stream::{Stream, Writer};
+use super::terminal;
+use anstream::{AutoStream, ColorChoice};
 use bytes::Bytes;
 use holm_core::session::drawing::{Drawing, RESET};
 use rustix::io::Errno;
@@ -19,11 +23,16 @@ pub struct Outlet {
     writer: Writer,
     stdout: Shown,
     stderr: Shown,
+    /// One for both streams, because a terminal shows them together.
+    gutter: Gutter,
+    /// A terminal that got exact bytes, and is in the middle of a line.
+    open: Option<Stream>,
 }
 
 /// One of the two streams. Dropping it resets its terminal.
 struct Shown {
     stream: Stream,
+    is_terminal: bool,
     /// `None`: bytes pass unchanged.
     drawing: Option<Drawing>,
 }
@@ -41,10 +50,20 @@ impl Form {
 
 impl Outlet {
     pub fn start(form: Form) -> Self {
+        let stdout = Shown::new(Stream::Stdout, form);
+        let (columns, choice) = if stdout.is_terminal {
+            let choice = AutoStream::choice(&std::io::stdout());
+            (terminal::size().cols.into(), choice)
+        } else {
+            let choice = AutoStream::choice(&std::io::stderr());
+            (terminal::size_of_stderr(), choice)
+        };
         Self {
             writer: Writer::start(),
-            stdout: Shown::new(Stream::Stdout, form),
+            stdout,
             stderr: Shown::new(Stream::Stderr, form),
+            gutter: Gutter::new(columns, &for_glyphs("│"), choice != ColorChoice::Never),
+            open: None,
         }
     }
 
@@ -55,20 +74,47 @@ impl Outlet {
             Stream::Stderr => &mut self.stderr,
         };
         let bytes = match &mut shown.drawing {
-            Some(drawing) => drawing.pass(&bytes),
-            None => bytes,
+            Some(drawing) => {
+                let passed = drawing.pass(&bytes);
+                // Whole characters pass.
+                let drawn = self.gutter.draw(&String::from_utf8_lossy(&passed));
+                drawn.into_bytes()
+            }
+            None => {
+                if shown.is_terminal && !bytes.is_empty() {
+                    self.open = (!bytes.ends_with(b"\n")).then_some(stream);
+                }
+                bytes
+            }
         };
         self.writer.write(stream, Bytes::from(bytes)).await
     }
 
-    /// Prints a message of holm in between.
-    pub async fn say(&self, stream: Stream, text: String) -> bool {
-        self.writer.write(stream, Bytes::from(text)).await
+    /// Prints a message of holm in between, on a line of its own.
+    pub async fn say(&mut self, stream: Stream, text: String) -> bool {
+        self.end_line().await && self.writer.write(stream, Bytes::from(text)).await
     }
 
     /// Waits until everything is written, and resets the terminal.
-    pub async fn finish(self) -> Result<(), Errno> {
+    pub async fn finish(mut self) -> Result<(), Errno> {
+        // If that cannot be written, the writer says why.
+        self.end_line().await;
         self.writer.finish().await
+    }
+
+    /// Ends the line of a terminal that the program left open.
+    async fn end_line(&mut self) -> bool {
+        let end = self.gutter.close();
+        let place = match self.open.take() {
+            Some(stream) => Some((stream, "\n".to_owned())),
+            None if end.is_empty() => None,
+            None if self.stdout.drawing.is_some() => Some((Stream::Stdout, end)),
+            None => Some((Stream::Stderr, end)),
+        };
+        match place {
+            Some((stream, end)) => self.writer.write(stream, Bytes::from(end)).await,
+            None => true,
+        }
     }
 }
 
@@ -82,7 +128,8 @@ impl Shown {
         };
         Self {
             stream,
-            drawing: (is_terminal && form == Form::Drawn).then(Drawing::default),
+            is_terminal,
+            drawing: (is_terminal && form == Form::Drawn).then(Drawing::of_progress),
         }
     }
 }

@@ -2,19 +2,25 @@
 
 use super::figures::{count, place};
 use super::groups::{self, Activity, Group, Row};
-use super::output::{STRONG, printable};
-use super::user_checkout::Checkout;
+use super::output::{STRONG, hanging, printable};
+use super::user_checkout::{Checkout, HOLM_TOML};
 use super::{Context, Outcome, connect, here, terminal};
 use crate::wiring::guest;
 use holm_api::Workspace;
+use holm_config::look;
+use holm_engine::try_blocking;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// The checkout of the current directory.
 struct Here {
     place: String,
     project: Option<String>,
+    /// Its branch, its commit and the number of uncommitted files.
     at: String,
     has_config: bool,
+    /// What `holm init` would find.
+    found: Option<String>,
 }
 
 pub fn run(context: &Context) -> Outcome {
@@ -25,23 +31,26 @@ pub fn run(context: &Context) -> Outcome {
     let (workspaces, activity, checkout) = connect::block_on(async {
         let client = connect::started().await?;
         let (found, checkout) = tokio::join!(Activity::find(&client, columns), Checkout::find());
-        let here = checkout.ok().map(|checkout| Here::of(&checkout));
+        let here = match checkout {
+            Ok(checkout) => Some(Here::of(&checkout).await),
+            Err(_) => None,
+        };
         let (listed, activity) = found?;
         Ok((listed.workspaces, activity, here))
     })?;
     let rows = groups::rows(&workspaces, &activity);
     match checkout {
-        None => outside(context, &rows),
+        None => outside(context, &activity, &rows),
         Some(here) => {
             let own = |workspace: &&Workspace| Some(&workspace.project_id) == here.project.as_ref();
             let own: Vec<Workspace> = workspaces.iter().filter(own).cloned().collect();
             if own.is_empty() {
-                first_time(context, &here);
+                first_time(context, &here, workspaces.is_empty());
             } else {
                 let name = own[0].project.clone();
                 let elsewhere = rows
                     .iter()
-                    .filter(|row| row.group == Group::NeedsYou && row.project != name);
+                    .filter(|row| needs_a_person(row) && row.project != name);
                 let own_rows = groups::rows(&own, &activity);
                 let head = here.headline(&own);
                 in_project(context, &head, &own_rows, elsewhere.count());
@@ -51,40 +60,53 @@ pub fn run(context: &Context) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn outside(context: &Context, rows: &[Row]) {
-    let needing = rows
-        .iter()
-        .filter(|row| row.group == Group::NeedsYou)
-        .count();
+fn outside(context: &Context, activity: &Activity, rows: &[Row]) {
     let working = rows
         .iter()
         .filter(|row| row.group == Group::Working)
         .count();
-    let summary = match rows.len() {
-        0 => "You have no workspaces yet.".to_owned(),
-        all => format!(
-            "{}: {needing} need you, {working} working.",
-            count(all as u64, "workspace")
-        ),
+    let items = activity.items.len();
+    let projects: BTreeSet<&String> = activity.items.iter().map(|item| &item.project).collect();
+    let agents = match working {
+        1 => "1 agent is working".to_owned(),
+        working => format!("{working} agents are working"),
+    };
+    let summary = match (rows.len(), items) {
+        (0, _) => "You have no workspaces yet.".to_owned(),
+        (_, 0) => format!("Nothing needs you; {agents}."),
+        (_, items) => {
+            let verb = if items == 1 { "needs" } else { "need" };
+            let (items, projects) = (
+                count(items as u64, "item"),
+                count(projects.len() as u64, "project"),
+            );
+            format!("{items} {verb} you in {projects}; {agents}.")
+        }
     };
     context
         .output
         .asked_for(&format!("Not in a git repository. {summary}"));
-    let next = if rows.is_empty() {
-        ("start", "cd ~/src/PROJECT && holm up LABEL")
-    } else {
-        ("all workspaces", "holm ls")
+    let next = match (rows.len(), items) {
+        (0, _) => ("start", "cd ~/src/PROJECT && holm up LABEL"),
+        (_, 0) => ("all workspaces", "holm ls"),
+        _ => ("what needs you", "holm inbox"),
     };
     context.output.next(&[next, ("all commands", "holm help")]);
 }
 
-fn first_time(context: &Context, here: &Here) {
+fn first_time(context: &Context, here: &Here, has_no_workspace: bool) {
+    let yet = if has_no_workspace {
+        "You have none yet."
+    } else {
+        "This repository has none yet."
+    };
+    let found = here.found.iter().map(|found| format!("; {found} found"));
+    let place = format!("  {}  ", printable(&here.place));
+    let facts = format!("{}{}", here.at, found.collect::<String>());
     context.output.asked_for(&format!(
         "holm gives every coding agent a workspace: its own copy of the code, with its\n\
-         own ports, databases and processes. This repository has none yet.\n  \
-         {}  {}",
-        printable(&here.place),
-        here.at
+         own ports, databases and processes. {yet}\n{}",
+        hanging(&place, &facts, terminal::columns_to_fill())
     ));
     let mut next = vec![("create one", "holm up fix-login")];
     if !here.has_config {
@@ -98,7 +120,7 @@ fn in_project(context: &Context, head: &str, own_rows: &[Row], elsewhere: usize)
     let mut text = format!("{head}\n");
     let shown: Vec<&Row> = own_rows
         .iter()
-        .filter(|row| matches!(row.group, Group::NeedsYou | Group::Idle))
+        .filter(|row| needs_a_person(row) || row.group == Group::Idle)
         .collect();
     let columns = usize::from(terminal::size().cols);
     text.push_str(&groups::plain(
@@ -122,14 +144,21 @@ fn in_project(context: &Context, head: &str, own_rows: &[Row], elsewhere: usize)
         text.push_str(&format!("  {}\n", rest.join(", ")));
     }
     context.output.asked_for(text.trim_end());
-    let first = own_rows.iter().find_map(|row| row.next.as_ref());
+    // The most urgent one, and the first that is ready to read.
     let mut next: Vec<(&str, &str)> = Vec::new();
-    if let Some((purpose, command)) = first {
-        next.push((purpose, command));
+    for group in [Group::NeedsYou, Group::Ready] {
+        let row = own_rows.iter().find(|row| row.group == group);
+        if let Some((purpose, command)) = row.and_then(|row| row.next.as_ref()) {
+            next.push((purpose, command));
+        }
     }
     next.push(("new workspace", "holm up LABEL"));
     next.push(("all workspaces", "holm ls"));
     context.output.next(&next);
+}
+
+fn needs_a_person(row: &Row) -> bool {
+    matches!(row.group, Group::NeedsYou | Group::Ready)
 }
 
 // === impl Here ===
@@ -148,17 +177,31 @@ impl Here {
         text
     }
 
-    fn of(checkout: &Checkout) -> Self {
+    async fn of(checkout: &Checkout) -> Self {
         let repository = &checkout.repository;
         let head = repository.head.as_deref();
         let short = head.map_or("no commit yet", |head| &head[..head.len().min(7)]);
         let branch = repository.branch.as_deref().unwrap_or("detached");
-        let at = format!("{} {short}", printable(branch));
+        let mut at = format!("{} {short}", printable(branch));
+        let changed = checkout.git(|repository| repository.count_uncommitted());
+        let toplevel = repository.toplevel.clone();
+        let is_new = repository.project_id.is_none() && !checkout.has(HOLM_TOML);
+        let looked = try_blocking(move || {
+            let proposal = is_new.then(|| look::propose(&toplevel, &toplevel, Vec::new()));
+            Ok(proposal.and_then(Result::ok))
+        });
+        // What git or the files do not say is left out: this is only an overview.
+        let (changed, looked) = tokio::join!(changed, looked);
+        match changed {
+            Ok(0) | Err(_) => {}
+            Ok(files) => at.push_str(&format!(", {} uncommitted", count(files as u64, "file"))),
+        }
         Self {
+            found: looked.ok().flatten().and_then(|it| it.in_short()),
             place: place(&repository.toplevel.to_string_lossy()),
             project: repository.project_id.as_ref().map(ToString::to_string),
             at,
-            has_config: checkout.has("holm.toml"),
+            has_config: checkout.has(HOLM_TOML),
         }
     }
 }

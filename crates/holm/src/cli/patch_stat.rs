@@ -2,6 +2,7 @@
 
 use super::figures::count;
 use super::output::{BAD, GOOD, WARNING, printable};
+use holm_core::turn::numbers;
 
 /// What a patch does to one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,16 +110,6 @@ pub fn render(files: &[FileStat]) -> String {
     let files = count(files.len() as u64, "file");
     text.push_str(format!("{files} {}", numbers(added, removed)).trim_end());
     text
-}
-
-/// `+184 −88`, without what is 0.
-pub fn numbers(added: u64, removed: u64) -> String {
-    match (added, removed) {
-        (0, 0) => String::new(),
-        (added, 0) => format!("+{added}"),
-        (0, removed) => format!("−{removed}"),
-        (added, removed) => format!("+{added} −{removed}"),
-    }
 }
 
 #[cfg(test)]

@@ -108,6 +108,10 @@ impl<'a> Progress<'a> {
             _ => {
                 self.end_step();
                 self.steps.push(step);
+                // Each step begins with a line of its own.
+                if let Shown::Lines { said, .. } = &mut self.shown {
+                    said.clear();
+                }
             }
         }
         if self.begun.elapsed() >= PATIENCE {
@@ -125,6 +129,11 @@ impl<'a> Progress<'a> {
     /// The active step failed, which the command explains.
     pub fn fail(&mut self) {
         self.end_step_as(|step, took| format!("{}: failed, {took}", step.name));
+    }
+
+    /// The user cancelled the active step: it has neither ended nor failed.
+    pub fn cancel(&mut self) {
+        self.steps.pop();
     }
 
     fn end_step(&mut self) {
@@ -214,7 +223,7 @@ impl Step {
         Self {
             name: name.to_owned(),
             text,
-            last: last.to_owned(),
+            last: last.trim().to_owned(),
             files: (0, 0),
             begun: Instant::now(),
             took: None,

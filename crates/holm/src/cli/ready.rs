@@ -241,7 +241,10 @@ async fn last_lines(client: &Client, id: &WorkspaceId, service: &str) -> Vec<Str
     // If the log cannot be read, the explanation goes without it.
     if let Ok(mut log) = client.logs(id, &query).await {
         while let Ok(Some(line)) = log.next().await {
-            lines.push(line.text.trim_end_matches('\r').to_owned());
+            // How it ended is in the reason.
+            if line.stream != "holm" {
+                lines.push(line.text.trim_end_matches('\r').to_owned());
+            }
         }
     }
     lines

@@ -1,5 +1,6 @@
 //! `holm review`: risks, evidence and changed files of a workspace's last turn.
 
+use super::check::{Brief, in_one_line};
 use super::completions::labels;
 use super::diff;
 use super::figures::{clock, count, cut, here_and_now};
@@ -7,6 +8,7 @@ use super::output::{BAD, FAINT, STRONG, WARNING, printable};
 use super::turns::{lines, short};
 use super::work::Subject;
 use super::{Context, Outcome, connect};
+use crate::wiring::guest;
 use clap::Args;
 use holm_api::review::{Evidence, Looked, Review, ReviewFile, Risk};
 use holm_core::turn::TurnNumber;
@@ -53,11 +55,14 @@ pub fn run(context: &Context, arguments: ReviewArgs) -> Outcome {
     let (label, review) = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
         let (client, id) = (&subject.client, &subject.id);
+        if !guest::is_inside() {
+            subject.send_branches().await?;
+        }
         if arguments.mark {
             client.mark_turn(id).await?;
         }
         let review = client.review(id, &arguments.since).await?;
-        if arguments.looked && review.to.is_some() {
+        if arguments.looked {
             let turn = review.to;
             client.looked(id, &Looked { turn, paths: None }).await?;
         }
@@ -72,6 +77,12 @@ pub fn run(context: &Context, arguments: ReviewArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&review, || render(&label, &review));
+    for note in &review.notes {
+        let note = printable(note);
+        context
+            .output
+            .remark(&format!("{WARNING}note:{WARNING:#} {note}"));
+    }
     if review.changed_since {
         let name = &arguments.workspace;
         context.output.remark(&format!(
@@ -171,7 +182,17 @@ fn risk_row(risk: &Risk) -> String {
 
 fn evidence(evidence: &Evidence) -> Vec<String> {
     let row = |name: &str, text: String| format!("  {name:<16} {text}");
-    let mut rows = vec![row("commands", commands(evidence))];
+    let mut rows = Vec::new();
+    if !evidence.checks.is_empty() {
+        let checks = evidence.checks.iter().map(|check| Brief {
+            name: &check.name,
+            state: check.state,
+            exit_code: check.exit_code,
+            ms: check.ms,
+        });
+        rows.push(row("checks", in_one_line(checks)));
+    }
+    rows.push(row("commands", commands(evidence)));
     let bad: Vec<String> = evidence
         .commands
         .iter()
@@ -180,9 +201,6 @@ fn evidence(evidence: &Evidence) -> Vec<String> {
         .collect();
     if !bad.is_empty() {
         rows.push(row("services", bad.join(", ")));
-    }
-    for check in &evidence.checks {
-        rows.push(row("check", format!("{} {}", check.name, check.state)));
     }
     rows.push(row("hosts", hosts(evidence)));
     let volumes = evidence.volumes.iter().map(|volume| volume.name.as_str());

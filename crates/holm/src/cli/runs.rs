@@ -1,31 +1,39 @@
 //! `holm runs`: the record of runs.
 
 use super::completions::labels;
+use super::figures::{age, count};
 use super::outlet::{Form, Outlet};
 use super::output::{FAINT, json_line, printable};
-use super::run::report;
+use super::run::report::{self, Seen};
 use super::stream::Stream;
-use super::table::Table;
-use super::{Context, Outcome, connect, resolve};
+use super::table::{Row, rows};
+use super::{Context, Outcome, connect, resolve, terminal};
 use clap::{Args, Subcommand};
 use holm_api::client::Client;
 use holm_api::run::RunQuery;
 use holm_api::run::{Run, RunEvent};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// List runs, show one, or cancel one
 ///
-/// The newest 100 of a workspace are kept, each with the beginning and the end of its output and
+/// `holm runs` and `holm runs WS` list them, as `holm runs ls` does. The newest 100 of a workspace are kept, each with the beginning and the end of its output and
 /// with its changes. RUN is an id, or the beginning of one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    holm runs ls fix-login\n  \
+    holm runs fix-login\n  \
+    holm runs ls --state failed\n  \
     holm runs show r4k9 --output\n  \
     holm runs cancel r4k9")]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct RunsArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    #[command(flatten)]
+    list: ListArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,10 +83,13 @@ struct OneArgs {
 
 pub fn run(context: &Context, arguments: RunsArgs) -> Outcome {
     match arguments.verb {
-        Verb::Ls(list) => ls(context, list),
-        Verb::Show(show) if show.output => output(context, &show.one, Form::asked_for(show.raw)),
-        Verb::Show(show) => one(context, &show.one, Act::Show),
-        Verb::Cancel(cancel) => one(context, &cancel, Act::Cancel),
+        None => ls(context, arguments.list),
+        Some(Verb::Ls(list)) => ls(context, list),
+        Some(Verb::Show(show)) if show.output => {
+            output(context, &show.one, Form::asked_for(show.raw))
+        }
+        Some(Verb::Show(show)) => one(context, &show.one, Act::Show),
+        Some(Verb::Cancel(cancel)) => one(context, &cancel, Act::Cancel),
     }
 }
 
@@ -100,36 +111,81 @@ fn ls(context: &Context, arguments: ListArgs) -> Outcome {
         };
         Ok((list, resolve::labels(&client).await?))
     })?;
+    if context.output.is_quiet() {
+        let ids: Vec<&str> = list.runs.iter().map(|run| run.id.as_str()).collect();
+        if !ids.is_empty() {
+            context.output.asked_for(&ids.join("\n"));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     if list.runs.is_empty() && !context.output.is_json() {
         context.output.remark("No runs. `holm run` begins one.");
         return Ok(ExitCode::SUCCESS);
     }
     context.output.result(&list, || {
-        let mut table = Table::new([
-            "run",
-            "workspace",
-            "state",
-            "begun",
-            "took",
-            "changed",
-            "what",
-        ]);
-        for run in &list.runs {
-            table.row([
-                run.id.clone(),
-                labels.get(&run.workspace).unwrap_or(&run.workspace).clone(),
-                report::word(run.state).to_owned(),
-                run.created_at.clone(),
-                report::duration(run).unwrap_or_default(),
-                run.changed
-                    .map(|count| count.to_string())
-                    .unwrap_or_default(),
-                report::what(run),
-            ]);
+        if std::io::stdout().is_terminal() {
+            let columns = terminal::size().cols.into();
+            on_terminal(&list.runs, &labels, columns, Timestamp::now())
+        } else {
+            in_pipe(&list.runs, &labels)
         }
-        table.render().trim_end().to_owned()
     });
     Ok(ExitCode::SUCCESS)
+}
+
+fn label(run: &Run, labels: &HashMap<String, String>) -> String {
+    labels.get(&run.workspace).unwrap_or(&run.workspace).clone()
+}
+
+fn changed(run: &Run) -> String {
+    run.changed
+        .map_or_else(|| "–".to_owned(), |files| count(files, "file"))
+}
+
+fn on_terminal(
+    runs: &[Run],
+    labels: &HashMap<String, String>,
+    columns: usize,
+    now: Timestamp,
+) -> String {
+    let all = runs.iter().map(|run| {
+        let (style, glyph) = report::mark(run.state);
+        let cells = [
+            label(run, labels),
+            run.id.clone(),
+            report::what(run),
+            changed(run),
+            report::duration(run).unwrap_or_else(|| "–".to_owned()),
+            age(&run.created_at, now),
+        ];
+        Row {
+            style,
+            glyph,
+            cells,
+        }
+    });
+    rows(&all.collect::<Vec<_>>(), WHAT, columns)
+}
+
+/// The column with the agent and its message, or the command.
+const WHAT: usize = 2;
+
+/// The state is the first column, and nothing is cut.
+fn in_pipe(runs: &[Run], labels: &HashMap<String, String>) -> String {
+    let lines = runs.iter().map(|run| {
+        let cells = [
+            report::word(run.state).to_owned(),
+            label(run, labels),
+            run.id.clone(),
+            report::what(run),
+            changed(run),
+            report::duration(run).unwrap_or_else(|| "–".to_owned()),
+            run.created_at.clone(),
+        ];
+        let cells = cells.map(|cell| printable(&cell));
+        format!("{}\n", cells.join("  "))
+    });
+    lines.collect()
 }
 
 #[derive(Clone, Copy)]
@@ -149,7 +205,9 @@ fn one(context: &Context, arguments: &OneArgs, act: Act) -> Outcome {
     })?;
     match act {
         Act::Show => context.output.result(&run, || render(&run)),
-        Act::Cancel => context.output.done(&run, || report::summary(&run)),
+        Act::Cancel => context
+            .output
+            .done(&run, || report::summary(&run, &Seen::default())),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -170,7 +228,7 @@ fn render(run: &Run) -> String {
         changes: None,
         ..run.clone()
     };
-    text.push_str(&report::summary(&all));
+    text.push_str(&report::summary(&all, &Seen::default()));
     for change in run.changes.iter().flatten() {
         text.push_str(&format!("\n  {}", report::line(change)));
     }
@@ -198,8 +256,7 @@ fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
                     outlet.show(stream, Vec::from(piece.data)).await
                 }
                 RunEvent::Truncated { bytes, .. } => {
-                    let text = format!("\nholm: {bytes} bytes of output are left out here\n");
-                    outlet.say(Stream::Stderr, text).await
+                    outlet.say(Stream::Stderr, report::left_out(bytes)).await
                 }
                 RunEvent::Ended(_) | RunEvent::Error(_) => true,
             };

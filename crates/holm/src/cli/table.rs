@@ -1,11 +1,60 @@
-//! Aligned tables for people. Used by `ls`, `project ls`, `project find` and `doctor`.
+//! Aligned tables for people: with a heading ([`Table`]), or rows that fill the terminal ([`rows`]).
 
-use super::output::{FAINT, printable};
+use super::figures::cut;
+use super::output::{FAINT, STRONG, printable};
+use clap::builder::styling::Style;
 
 /// Rows of cells under a heading in lower case. Cells are made printable; the last column is never padded.
 pub struct Table {
     heading: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+}
+
+/// A row of a list without a heading: a glyph, a bold name, further cells, and an age or another number.
+pub struct Row<const CELLS: usize> {
+    pub style: Style,
+    pub glyph: &'static str,
+    pub cells: [String; CELLS],
+}
+
+/// The shortest fact that is still worth a column.
+const NARROWEST_FACT: usize = 8;
+
+/// Rows as wide as the terminal. Only the fact is cut; the last cell stands at the right edge.
+pub fn rows<const CELLS: usize>(all: &[Row<CELLS>], fact: usize, columns: usize) -> String {
+    let shown: Vec<[String; CELLS]> = all
+        .iter()
+        .map(|row| row.cells.each_ref().map(|cell| printable(cell)))
+        .collect();
+    let width = |column: usize| {
+        let cells = shown.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let mut widths: [usize; CELLS] = std::array::from_fn(width);
+    // The glyph, and two blanks between columns.
+    let others: usize = (0..CELLS).filter(|one| *one != fact).map(width).sum();
+    let taken = others + 2 * CELLS;
+    widths[fact] = columns.saturating_sub(taken).max(NARROWEST_FACT);
+    let lines = all.iter().zip(&shown).map(|(row, cells)| {
+        let style = row.style;
+        let mut line = format!("{style}{}{style:#} ", row.glyph);
+        for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            line.push_str(gap);
+            line.push_str(&if column == 0 {
+                format!("{STRONG}{cell:width$}{STRONG:#}")
+            } else if column + 1 == CELLS {
+                format!("{FAINT}{cell:>width$}{FAINT:#}")
+            } else if column == fact {
+                format!("{:width$}", cut(cell, width))
+            } else {
+                format!("{cell:width$}")
+            });
+        }
+        line.push('\n');
+        line
+    });
+    lines.collect()
 }
 
 // === impl Table ===

@@ -122,6 +122,9 @@ fn ls(context: &Context) -> Outcome {
                 token.name.clone(),
                 match &token.workspace {
                     Some(id) => labels.get(id).unwrap_or(id).clone(),
+                    None if token.may.iter().any(|right| right == "dashboard") => {
+                        "the dashboard".to_owned()
+                    }
                     None => "you".to_owned(),
                 },
                 token.created_at.clone(),

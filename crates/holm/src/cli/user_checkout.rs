@@ -4,6 +4,7 @@
 //! the daemon. Symlinks in place of holm's own files are not followed: a repository must not choose
 //! what is read.
 
+use super::figures;
 use holm_api::project::CommitFiles;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
@@ -40,7 +41,14 @@ impl Checkout {
         let current = std::path::absolute(&directory).unwrap_or(directory);
         let place = current.clone();
         let repository = try_blocking(move || Ok(Repository::discover(&place)?));
-        let repository = repository.await?;
+        let repository = repository.await.map_err(|fault: Fault| match fault.code {
+            Code::NotARepository => {
+                let shown = figures::place(&current.to_string_lossy());
+                let message = format!("{shown} is not in a git repository");
+                Fault::new(fault.code, message, fault.hint)
+            }
+            _ => fault,
+        })?;
         Ok(Self {
             repository: Arc::new(repository),
             current,

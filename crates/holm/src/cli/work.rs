@@ -4,7 +4,7 @@
 
 use super::output::{self, FAINT, STRONG, WARNING, printable};
 use super::progress::Progress;
-use super::send::quoted;
+use super::send::{self, SharedRefs, Wanted, quoted};
 use super::user_checkout::{Checkout, path_text};
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
@@ -13,7 +13,7 @@ use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
-use holm_git::Recovered;
+use holm_git::{Cancel, Recovered};
 use serde::Serialize;
 
 pub struct Subject {
@@ -76,17 +76,18 @@ impl Subject {
         self.client.capture(&self.id, &capture, report).await
     }
 
-    /// The command that git runs to reach `git upload-pack` inside.
-    pub fn upload_pack(&self) -> Result<String, Fault> {
+    /// The command that git runs to reach `git upload-pack` inside, for one commit.
+    pub fn upload_pack(&self, commit: &str) -> Result<String, Fault> {
         let program = std::env::current_exe().map_err(|error| {
             let message = "cannot tell where this program is";
             Fault::new(Code::Internal, message, "run it by its whole path").because(error)
         })?;
         Ok(format!(
-            "{} upload-pack {} {}",
+            "{} upload-pack {} {} {}",
             quoted(&path_text(&program)?),
             quoted(&path_text(self.client.socket())?),
-            quoted(self.id.as_str())
+            quoted(self.id.as_str()),
+            quoted(commit)
         ))
     }
 
@@ -154,6 +155,26 @@ impl Subject {
                 }
             }
         }
+    }
+
+    /// Tells the daemon where the user's branches are now, if this command was typed in a checkout of the
+    /// project. Elsewhere the daemon compares with what it was last told.
+    pub async fn send_branches(&self) -> Result<(), Fault> {
+        let workspace = self.client.workspace(&self.id).await?;
+        let Ok(checkout) = self.checkout_here(&workspace).await else {
+            return Ok(());
+        };
+        // Reading a partial clone can run programs of its settings, and this command does not ask about them.
+        if checkout.repository.partial {
+            return Ok(());
+        }
+        let wanted = Wanted {
+            refs: SharedRefs::of(&checkout).await?,
+            commit: None,
+            config: None,
+        };
+        let sent = send::send(&self.client, &checkout, wanted, &Cancel::default()).await;
+        sent.map(drop)
     }
 
     async fn place(&self, workspace: &Workspace) -> Result<String, Fault> {

@@ -2,6 +2,7 @@
 
 use super::arguments::wrong;
 use super::{Call, value_of};
+use holm_api::check::RunChecks;
 use holm_api::client::{ExecEvent, ExecSocket};
 use holm_api::exec::{Bytes, STDIN_WINDOW, Start};
 use holm_api::run::{ContextFile, CreateRun, RunEvent, RunQuery};
@@ -52,6 +53,26 @@ impl Tail {
 // === impl Call ===
 
 impl Call<'_> {
+    /// Runs the checks and waits for their end. If the client goes away, they go on.
+    pub async fn check(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let asked = RunChecks {
+            names: self.arguments.owned("name").into_iter().collect(),
+            again: false,
+        };
+        let begun = self.client.run_checks(&id, &asked).await?;
+        let (mut list, tree) = (begun.clone(), begun.tree.clone().unwrap_or_default());
+        while !list.has_ended() {
+            self.progress.report("checks", 0, 0);
+            list = self
+                .client
+                .checks_after(&id, &tree, list.revision)
+                .await?
+                .asked_by(&begun);
+        }
+        value_of(&list)
+    }
+
     pub async fn session_read(&self) -> Result<Value, Fault> {
         let (workspace, session) = self.session().await?;
         let client = &self.client;
@@ -95,12 +116,13 @@ impl Call<'_> {
             let room = STDIN_WINDOW.saturating_sub(under_way) as usize;
             if is_open && !rest.is_empty() && room > 0 {
                 let (piece, behind) = rest.split_at(rest.len().min(room));
-                sender.stdin(piece).await?;
+                // A command that has ended takes no input; the receiver says how it ended, or that the daemon is gone.
+                is_open = sender.stdin(piece).await.is_ok();
                 under_way += piece.len() as u64;
                 rest = behind;
             }
             if is_open && rest.is_empty() {
-                sender.stdin_eof().await?;
+                let _ = sender.stdin_eof().await;
                 is_open = false;
             }
             match receiver.next().await? {

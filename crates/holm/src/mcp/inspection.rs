@@ -3,11 +3,13 @@
 use super::arguments::wrong;
 use super::catalogue::Reach;
 use super::{Call, Door, value_of};
+use crate::resolve;
 use crate::since::since;
 use crate::wiring::guest;
 use holm_api::client::{ExecEvent, ExecSocket};
 use holm_api::comment::{Act, Action};
 use holm_api::exec::Start;
+use holm_api::inbox::Notify;
 use holm_api::service::LogLine;
 use holm_api::service::LogQuery;
 use holm_api::work::Capture;
@@ -68,6 +70,14 @@ impl Call<'_> {
         value_of(&self.client.review(&id, since).await?)
     }
 
+    pub async fn compare(&self) -> Result<Value, Fault> {
+        let mut ids = Vec::new();
+        for typed in self.arguments.words("workspaces") {
+            ids.push(resolve::one(&self.client, &typed).await?.to_string());
+        }
+        value_of(&self.client.compare(&ids.join(",")).await?)
+    }
+
     pub async fn comments_list(&self) -> Result<Value, Fault> {
         let is_open = self.arguments.is_set("open");
         value_of(
@@ -84,6 +94,20 @@ impl Call<'_> {
 
     pub async fn comment_resolve(&self) -> Result<Value, Fault> {
         self.act_on_comment(Action::Resolve).await
+    }
+
+    pub async fn inbox(&self) -> Result<Value, Fault> {
+        let mut list = self.client.inbox().await?;
+        if let Some(scope) = &self.holm.scope {
+            list.items.retain(|item| item.workspace == scope.as_str());
+        }
+        value_of(&list)
+    }
+
+    pub async fn notify(&self) -> Result<Value, Fault> {
+        let id = self.workspace().await?;
+        let text = self.arguments.needed("text")?.to_owned();
+        value_of(&self.client.notify(&id, &Notify { text }).await?)
     }
 
     async fn act_on_comment(&self, action: Action) -> Result<Value, Fault> {

@@ -3,6 +3,7 @@
 
 pub mod guest;
 mod network;
+mod page;
 
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
@@ -54,6 +55,7 @@ pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> 
         store: |paths| Ok(Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?)),
         drivers,
         mcp,
+        dashboard: page::ASSETS,
     };
     holm_server::run(paths, parts, ready)
 }

@@ -128,7 +128,7 @@ fn attack_112_and_124_a_workspace_knows_itself_only() {
             let expect = match route.access {
                 _ if is_about => other.status == 404,
                 // Of an answer instead of a WebSocket only the head is read.
-                Access::User => {
+                Access::User | Access::Browser => {
                     other.status == 404 && (other.body.is_empty() || other.code() == "not_found")
                 }
                 Access::Policy | Access::Person => other.status == 403,
@@ -150,7 +150,7 @@ fn attack_112_and_124_a_workspace_knows_itself_only() {
                     !matches!(own.status, 401 | 403 | 500)
                         && !matches!(own.code().as_str(), "not_found" | "workspace_not_found")
                 }
-                Access::User => own.status == 404,
+                Access::User | Access::Browser => own.status == 404,
                 Access::Policy | Access::Person => own.status == 403,
                 Access::Filtered | Access::Anyone => own.status == 200,
             };

@@ -206,7 +206,7 @@ fn attack_182_nonsense_of_another_init_ends_its_workspace_only() {
         let id = island.repository("shop").up("x");
         let keeper = island.keeper_of(&id).unwrap();
         let mut init = Taken::over(island.init_of(&id).unwrap());
-        const FLOOD: u64 = 256 << 20;
+        const FLOOD: u64 = 64 << 20;
         let said = init.does(&json!({"flood": FLOOD}));
         let peak = number_of(keeper, "VmHWM:") << 10;
         assert_eq!(said == "done", is_taken, "{said}");

@@ -54,7 +54,7 @@ fn attack_153_unsaved_work_outlives_everything_but_force_and_force_keeps_it() {
             shown["notes"].to_string().contains("not removed")
         });
         let shown = island.holm(&["show", label]).ok().out();
-        assert!(shown.contains("unsaved work"), "{shown}");
+        assert!(shown.contains("your repository does not have"), "{shown}");
     }
     send(island.daemon_pid(), Signal::KILL);
     island.holm(&["gc", "--all"]).ok();

@@ -206,6 +206,35 @@ fn names_and_kinds_of_files_do_no_harm() {
 }
 
 #[test]
+fn what_never_stands_still_is_not_approved() {
+    let island = Island::new();
+    shop(&island).up("x");
+    let writer = "import os\n\
+        number = 0\n\
+        while True:\n\
+        \x20 number += 1\n\
+        \x20 open('.git/next', 'w').write(str(number))\n\
+        \x20 os.replace('.git/next', 'victim')\n";
+    let script = format!(
+        "cat > /tmp/writer.py <<'END'\n{writer}END\nsetsid python3 /tmp/writer.py > /dev/null 2>&1 < /dev/null & echo $! > /tmp/pid"
+    );
+    island.sh("x", &script).ok();
+    crate::support::eventually("the writer runs", || {
+        island.sh("x", "test \"$(cat victim)\" != same").code == Some(0)
+    });
+    let approve = island.holm(&["approve", "x", "--json"]);
+    assert_eq!(approve.error(4)["code"], "tree_changed");
+    let review = marked(&island, "x");
+    let moving = review["risks"].to_string();
+    assert!(
+        moving.contains("changed while it was recorded"),
+        "{review:#}"
+    );
+    island.sh("x", "kill $(cat /tmp/pid)").ok();
+    island.holm(&["approve", "x"]).ok();
+}
+
+#[test]
 fn the_objects_of_turns_are_out_of_reach() {
     let island = Island::new();
     let repository = shop(&island);

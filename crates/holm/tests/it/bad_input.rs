@@ -211,7 +211,7 @@ fn a_git_that_is_missing_or_too_old() {
             text(&refused["hint"]).contains("2.31 or newer"),
             "{refused}"
         );
-        let doctor = with(&["doctor", "--json"]).exits(4);
+        let doctor = with(&["doctor", "--json"]).exits(1);
         let doctor: Value = serde_json::from_slice(&doctor.stdout).unwrap();
         let checks = doctor["checks"].as_array().unwrap();
         let git = checks.iter().find(|check| check["name"] == "git").unwrap();

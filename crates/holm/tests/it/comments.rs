@@ -117,3 +117,49 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
         "{shown:?}"
     );
 }
+
+#[test]
+fn a_round_is_typed_into_the_only_session_of_an_agent() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let agent = "[agents.typed]\ncommand = [\"sh\", \"-c\", \"cat > got\"]\n";
+    repository.write("holm.toml", agent);
+    repository.commit("an agent");
+    repository.up("x");
+    island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
+    let new = ["session", "new", "x", "--agent", "typed", "--json"];
+    let session = island.holm(&new).ok().json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    // A shell is no agent's session.
+    island.holm(&["session", "new", "x", "--", "sh"]).ok();
+    island.holm(&["comment", "x", "f.txt:1", "why?"]).ok();
+    let sent = island
+        .holm(&["comments", "send", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(sent["to"], format!("session {session}"), "{sent:#}");
+    crate::support::eventually("the session has the round", || {
+        island.sh("x", "cat got").out().contains("c1 f.txt:1")
+    });
+    assert_eq!(
+        comments(&island)[0]["delivered"],
+        format!("session {session}")
+    );
+    island.holm(&["comment", "x", "f.txt:2", "and this?"]).ok();
+    // Of two sessions none is the only one, unless it is named.
+    let other = island.holm(&new).ok().json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let named = ["comments", "send", "x", "--session", &other, "--json"];
+    let sent = island.holm(&named).ok().json();
+    assert_eq!(sent["to"], format!("session {other}"), "{sent:#}");
+    island.holm(&["comment", "x", "f.txt:2", "a third"]).ok();
+    let sent = island
+        .holm(&["comments", "send", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(sent["to"], "the next run", "{sent:#}");
+}

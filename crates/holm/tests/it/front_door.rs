@@ -117,8 +117,12 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
                     port,
                     &format!("{method} {route} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"),
                 );
+                // The dashboard's name has its page at every other path, and nothing else without a token.
+                let is_page = expect == 404 && host.starts_with("holm.");
                 let expect = match (method, route, expect) {
                     ("GET", "/health", 401) => 200,
+                    ("GET", _, _) if is_page => 200,
+                    _ if is_page => 401,
                     _ => expect,
                 };
                 let status = format!("HTTP/1.1 {expect} ");
@@ -130,7 +134,7 @@ fn attack_94_foreign_names_are_refused_and_own_ones_give_nothing_away() {
             }
         }
     }
-    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    let upgrade = "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let answer = raw(
         port,

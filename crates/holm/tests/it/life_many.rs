@@ -103,7 +103,7 @@ fn attack_146_cycles_of_creation_and_removal_leave_nothing() {
     let wanted = std::env::var("HOLM_TEST_CYCLES").ok();
     let wanted: usize = wanted
         .and_then(|text| text.parse().ok())
-        .unwrap_or(times(100, 10_000));
+        .unwrap_or(times(60, 10_000));
     let island = Island::new();
     let repository = island.repository("shop");
     repository.up("first");

@@ -122,7 +122,7 @@ fn curl_makes_projects_and_workspaces() {
 #[test]
 fn what_cannot_be_made_says_why() {
     let island = Island::new();
-    let shop = island.shop("[services.web]\nrun = \"exit 3\"\n", "");
+    let shop = island.shop("[services.web]\nrun = \"exit 3\"\nrestart = \"no\"\n", "");
     island.make_dir("home/src/plain");
     island.make_dir("home/elsewhere");
     Repository::new(&island, island.home().join("elsewhere/secret"));

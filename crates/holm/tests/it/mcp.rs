@@ -10,8 +10,8 @@ const CLIENT: &str = include_str!("support/mcp_client.py");
 /// Where `scripts/set-up test` puts the package.
 const PYTHON: &str = "/usr/local/lib/holm-tests/mcp/bin/python";
 
-const SHOP: &str =
-    "[ports]\nweb = 3000\n[services.web]\nrun = \"python3 server.py\"\nready = { tcp = 3000 }\n";
+const SHOP: &str = "[ports]\nweb = 3000\n[services.web]\nrun = \"python3 server.py\"\nready = { tcp = 3000 }\n\
+     [checks.served]\nrun = \"grep -q listening server.py\"\n";
 const SERVER: &str = "import http.server\nprint('listening', flush=True)\n\
     http.server.HTTPServer(('127.0.0.1', 3000), http.server.SimpleHTTPRequestHandler).serve_forever()\n";
 
@@ -35,28 +35,21 @@ fn client(island: &Island, scenario: &str, given: &Value) -> Ran {
     island.run(&island.home(), PYTHON, &arguments)
 }
 
-fn given(island: &Island, shop: &Repository<'_>) -> Value {
-    json!({ "shop": shop.path, "secret": island.home().join("secret/repo") })
-}
-
 #[test]
 fn every_tool_over_stdio_and_http() {
     let island = Island::new();
     let shop = shop(&island);
     island.answer_ssh();
-    let given = given(&island, &shop);
-    let seen = client(&island, "everything", &given).json();
-    assert_eq!(seen["called"], seen["tools"], "every tool was called");
-    assert_eq!(seen["tools"].as_array().unwrap().len(), 37);
-    assert!(seen["progress"].as_u64().unwrap() > 0, "{seen}");
-    client(&island, "cancel", &json!({})).ok();
-
-    let door = Door::of(&island);
-    let url = format!("http://127.0.0.1:{}/mcp", door.port);
-    let over_http = json!({
-        "url": url, "token": door.token, "shop": shop.path, "secret": given["secret"],
+    let given = json!({
+        "shop": shop.path,
+        "secret": island.home().join("secret/repo"),
+        "token": island.data().join("token"),
     });
-    let http = client(&island, "http", &over_http).json();
+    let both = client(&island, "everything", &given).json();
+    let (seen, http) = (&both["stdio"], &both["http"]);
+    assert_eq!(seen["called"], seen["tools"], "every tool was called");
+    assert_eq!(seen["tools"].as_array().unwrap().len(), 41);
+    assert!(seen["progress"].as_u64().unwrap() > 0, "{seen}");
     assert_eq!(http["tools"], seen["tools"]);
     assert_eq!(http["root"], http["pwd"]);
 
@@ -72,7 +65,7 @@ fn every_tool_over_stdio_and_http() {
     let inside = inside(&island, "mend");
     assert_eq!(inside["id"], own["id"]);
     assert!(inside["tools"].as_array().unwrap().len() >= 15, "{inside}");
-    http_is_guarded(&island, &door);
+    http_is_guarded(&island, &Door::of(&island));
     attack_184_nonsense_is_answered_as_json_rpc_says(&island);
 }
 
@@ -270,7 +263,7 @@ fn attack_184_nonsense_is_answered_as_json_rpc_says(island: &Island) {
             );
         }
         if parts.get("id") == Some(&json!(1000)) {
-            assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), 37);
+            assert_eq!(answer["result"]["tools"].as_array().unwrap().len(), 41);
             break;
         }
     }

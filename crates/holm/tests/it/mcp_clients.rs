@@ -134,7 +134,7 @@ fn attack_121_clients_of_others_find_a_server_that_conforms() {
     let token = format!("Authorization: {}", Door::bearer(&door.token));
     let over_http = [url.as_str(), "--transport", "http", "--header", &token];
     let tools = inspect(&[&over_http[..], &["--method", "tools/list"]].concat());
-    assert_eq!(tools["tools"].as_array().unwrap().len(), 37);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 41);
     let holm = program();
     let show = ["--method", "tools/call", "--tool-name", "workspace_show"];
     let show = [&show[..], &["--tool-arg", "workspace=one"]].concat();

@@ -2,6 +2,7 @@
 
 use crate::support::{Door, Island, JSON, Repository};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 
 const HOLM_TOML: &str = "[project]\nprotected_paths = [\"infra\"]\n\n[egress]\nmode = \"none\"\n";
 
@@ -155,6 +156,19 @@ fn attack_211_an_approval_is_for_one_tree_and_the_next_edit_voids_it() {
         repository.git(&["for-each-ref", "refs/holm/unapproved"]),
         ""
     );
+    // A commit has a pointer in place of such a file.
+    island
+        .sh(
+            "x",
+            "echo '*.bin filter=lfs' > .gitattributes; echo x > a.bin",
+        )
+        .ok();
+    let large = island.holm(&["approve", "x", "--json"]).error(4);
+    assert!(
+        large["message"].as_str().unwrap().contains("a.bin"),
+        "{large:#}"
+    );
+    island.sh("x", "rm a.bin .gitattributes").ok();
     let again = island.holm(&["approve", "x", "--json"]).ok().json();
     let short = &again["tree"].as_str().unwrap()[..7];
     island.holm(&["approve", "x", "--tree", short]).ok();
@@ -190,6 +204,71 @@ fn an_approval_can_be_demanded_by_settings_and_by_the_project() {
     assert_eq!(refused.code, Some(4), "{refused:?}");
     island.holm(&["approve", "x"]).ok();
     repository.holm(&["fetch", "x"]).ok();
+}
+
+#[test]
+fn the_daemon_refuses_what_policy_demands_an_approval_of() {
+    let island = Island::new();
+    island.make_dir("policy");
+    let repository = shop(&island);
+    island
+        .sh(
+            "x",
+            "echo two >> a.txt; git commit -qam two; echo three >> a.txt",
+        )
+        .ok();
+    let shown = island.holm(&["show", "x", "--json"]).ok().json();
+    let id = shown["id"].as_str().unwrap().to_owned();
+    let token = island.holm(&["token", "new", "--json"]).ok().json()["token"].clone();
+    let head = island.sh("x", "git rev-parse HEAD").ok().out();
+    let door = Door::of(&island);
+    // A client that compares nothing.
+    let take = |commit: &str| {
+        let path = format!("/api/v1/workspaces/{id}/upload-pack?commit={commit}");
+        door.open_socket(token.as_str().unwrap(), &path, &[])
+    };
+    assert_eq!(take(&head).status, 101, "without a demand it is served");
+    assert_eq!(take("HEAD").status, 400);
+    island.write("policy/policy.toml", "[review]\nrequired = true\n");
+    let mode = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(island.policy(), mode).unwrap();
+    for verb in ["apply", "fetch", "merge"] {
+        let refused = repository.holm(&[verb, "x", "--json"]);
+        let error = refused.error(4);
+        assert_eq!(error["code"], "not_approved", "{verb}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("policy"), "{message}");
+    }
+    assert_eq!(take(&head).status, 409);
+    // The approved tree has a file that is not committed.
+    island.holm(&["approve", "x"]).ok();
+    assert_eq!(take(&head).status, 409);
+    let merge = repository.holm(&["merge", "x", "--json"]);
+    let error = merge.error(4);
+    assert_eq!(error["code"], "not_approved", "{error:#}");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("not committed inside: 1 file"),
+        "{error:#}"
+    );
+    assert!(
+        error["hint"]
+            .as_str()
+            .unwrap()
+            .contains("holm fetch x --commit"),
+        "{error:#}"
+    );
+    // What the hint says works.
+    repository
+        .holm(&["fetch", "x", "--commit", "three", "--approved"])
+        .ok();
+    repository.holm(&["merge", "x", "--approved"]).ok();
+    let merged = std::fs::read_to_string(repository.path.join("a.txt")).unwrap();
+    assert_eq!(merged, "one\ntwo\nthree\n");
+    let head = island.sh("x", "git rev-parse HEAD").ok().out();
+    assert_eq!(take(&head).status, 101);
 }
 
 #[test]

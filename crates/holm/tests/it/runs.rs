@@ -84,8 +84,17 @@ fn what_a_run_gets_says_changes_and_leaves_in_the_record() {
     );
     let run = newest(&island);
     let id = run["id"].as_str().unwrap();
-    assert!(ran.stderr.starts_with(&format!("b=c {id}\n")), "{ran:?}");
-    assert!(ran.stderr.contains("failed with exit code 3"), "{ran:?}");
+    let said: Vec<&str> = ran.stderr.lines().collect();
+    let heading = format!(" in x: {id}, at most 5 min, ctrl-C cancels");
+    assert!(
+        said[0].starts_with("◐ sh -c ") && said[0].ends_with(&heading),
+        "{ran:?}"
+    );
+    assert_eq!(said[1], format!("b=c {id}"), "{ran:?}");
+    assert!(
+        said[2].starts_with("✗ sh -c ") && said[2].ends_with(&format!(", exit 3: {id}, turn @1")),
+        "{ran:?}"
+    );
     assert_eq!(
         (&run["state"], &run["exit_code"]),
         (&"failed".into(), &3.into())
@@ -356,7 +365,10 @@ fn a_run_that_is_ended_takes_all_of_its_processes_along() {
     let late = island
         .holm(&["run", "x", "--timeout", "2s", "--", "sh", "-c", &script])
         .exits(124);
-    assert!(late.stderr.contains("timed out"), "{late:?}");
+    assert!(
+        late.stderr.contains("hit its time limit of 2 s"),
+        "{late:?}"
+    );
     assert_eq!(count(&island, "4242"), 0);
     assert!(count(&island, "4343") >= 3, "others are left alone");
     assert_eq!(newest(&island)["state"], "timed_out");

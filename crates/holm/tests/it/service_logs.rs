@@ -162,7 +162,10 @@ fn attack_164_the_last_lines_before_a_crash_are_kept_and_whole() {
             .collect::<Vec<_>>();
         assert_eq!(texts(&of)[..20000], expect[..], "none is lost or mixed");
     }
-    assert_eq!(texts(&found).last().unwrap(), "the very last");
+    // holm adds how it ended, and nothing else.
+    let end = ["the very last", "[exited with 137 (SIGKILL)]"];
+    assert_eq!(texts(&found)[found.len() - 2..], end);
+    assert_eq!(found[found.len() - 1]["stream"], "holm");
 }
 
 #[test]
@@ -173,9 +176,13 @@ fn attack_164_turning_files_under_load_loses_and_mixes_nothing() {
         "[services.web]\nrun = \"exec python3 load.py\"\nrestart = \"no\"\n",
     );
     // A pipe as large as they get, so that much is in it when the end comes.
-    let script = "import fcntl, os\nfcntl.fcntl(1, 1031, 1 << 20)\nfor i in range(600):\n    \
-        os.write(1, b''.join(b'%d %d \\n' % (i, j) + b'x' * 1000 + b'\\n' for j in range(100)))\n\
-        os.kill(os.getpid(), 9)\n";
+    // In CI two files are turned, in `make soak` the oldest is deleted, too.
+    let rounds = times(250, 600);
+    let script = format!(
+        "import fcntl, os\nfcntl.fcntl(1, 1031, 1 << 20)\nfor i in range({rounds}):\n    \
+         os.write(1, b''.join(b'%d %d \\n' % (i, j) + b'x' * 1000 + b'\\n' for j in range(100)))\n\
+         os.kill(os.getpid(), 9)\n"
+    );
     repository.write("load.py", script);
     repository.commit("load");
     repository.holm(&["up", "x", "--no-wait"]).ok();
@@ -184,12 +191,18 @@ fn attack_164_turning_files_under_load_loses_and_mixes_nothing() {
         service(&shown, "web")["state"] == "exited"
     });
     // All output is in the log when the exit is reported.
-    let texts = texts(&lines(&island, &[]));
+    let mut texts = texts(&lines(&island, &[]));
+    // The only line of holm: no line was lost.
+    assert_eq!(texts.pop().unwrap(), "[exited with 137 (SIGKILL)]");
     let numbers: Vec<&String> = texts.iter().filter(|text| !text.starts_with('x')).collect();
-    let expect = (0..600).flat_map(|i| (0..100).map(move |j| format!("{i} {j} ")));
+    let expect = (0..rounds).flat_map(|i| (0..100).map(move |j| format!("{i} {j} ")));
     let expect: Vec<String> = expect.collect();
     let kept = &expect[expect.len() - numbers.len()..];
-    assert!(numbers.len() > 30_000, "{}", numbers.len());
+    assert!(
+        numbers.len() >= expect.len().min(30_000),
+        "{}",
+        numbers.len()
+    );
     assert!(numbers.iter().copied().eq(kept), "the end is whole");
     let noise = texts.iter().filter(|text| text.starts_with('x'));
     assert!(

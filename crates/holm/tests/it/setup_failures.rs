@@ -10,6 +10,11 @@ fn a_failed_setup_keeps_a_workspace_on_request_and_can_be_left_out() {
     let loud = "for i in $(seq 150); do echo line $i; done; mkdir node_modules; \
         echo half > node_modules/half; echo half > ~/half; exit 7";
     let repository = with_setup(&island, &[loud]);
+    let path = repository.path.join("holm.toml");
+    let seeded = "[volumes.pg]\npath = \"/data/pg\"\npolicy = \"fork\"\nseed = [\"true\"]\n";
+    let configured = std::fs::read_to_string(path).unwrap();
+    repository.write("holm.toml", format!("{configured}{seeded}"));
+    repository.commit("a seed");
     let error = repository.holm(&["up", "a", "--json"]).error(1);
     let message = error["message"].as_str().unwrap();
     for number in [1, 75, 150] {
@@ -28,11 +33,17 @@ fn a_failed_setup_keeps_a_workspace_on_request_and_can_be_left_out() {
     // Kept: the error is the same, and the workspace has the files as the set-up left them.
     let error = repository.holm(&["up", "a", "--keep", "--json"]).error(1);
     assert_eq!(error["code"], "setup_failed");
-    let hint = error["hint"].as_str().unwrap();
+    let message = error["message"].as_str().unwrap();
+    let first = message.lines().next().unwrap();
     assert!(
-        hint.contains("a was kept as `setup` left it") && hint.contains("`holm enter a`"),
-        "{hint}"
+        first.ends_with(
+            "a was kept as `setup` left it; no seed ran, so these volumes are empty: pg"
+        ),
+        "{first}"
     );
+    assert!(message.contains("\n  line 150"), "{message}");
+    let hint = error["hint"].as_str().unwrap();
+    assert!(hint.contains("look inside: `holm enter a`"), "{hint}");
     let shown = island.holm(&["show", "a", "--json"]).json();
     assert_eq!(shown["state"], "stopped");
     assert_eq!(shown["reason"], "setup_failed");

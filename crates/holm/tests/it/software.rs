@@ -87,7 +87,6 @@ fn python_venv_pip_and_sqlite() {
     let script = r#"
         python3 -m venv .venv
         . .venv/bin/activate
-        pip --version >&2
         mkdir -p pack/dep && echo 'VALUE = 42' > pack/dep/__init__.py
         python - <<'END'
 import zipfile, hashlib, base64

@@ -6,6 +6,9 @@ use crate::support::{Act, Island, play};
 /// Sets the clipboard, the title and a mode, asks for answers, and writes colours between.
 const HOSTILE: &str = "printf 'one\\033]52;c;aGk=\\007 \\033[31mred\\033[m\\ttab \\033]0;title\\007\\033P$qm\\033\\\\\\033[6n\\033[?25ltwo\\n'";
 
+/// Goes back to the first column, and writes a line as holm would.
+const FAKE: &str = "printf '\\r\\033[2K\\033[G✓ claude ended after 1 s\\n'";
+
 const CLIPBOARD: &str = "\u{1b}]52;c;aGk=\u{7}";
 
 /// Shows what a terminal obeyed, apart from colours and where the cursor is.
@@ -27,25 +30,29 @@ fn obeyed(screen: &str) -> Option<String> {
 fn a_run_is_drawn_safely_on_a_terminal_and_exact_elsewhere() {
     let island = Island::new();
     island.repository("shop").up("x");
-    let both = format!("{HOSTILE}; {HOSTILE} >&2");
+    let both = format!("{HOSTILE}; {HOSTILE} >&2; {FAKE} >&2");
     let home = island.home();
     let on_terminal = |arguments: &[&str]| island.play(&home, arguments, &[]).screen;
     let screen = on_terminal(&["run", "x", "--", "sh", "-c", &both]);
     assert_eq!(obeyed(&screen), None);
     assert_eq!(
-        screen.matches("one \u{1b}[31mred\u{1b}[m\ttab ").count(),
+        screen
+            .matches("│\u{1b}[m one \u{1b}[31mred\u{1b}[m tab two")
+            .count(),
         2,
         "{screen:?}"
     );
-    // The drawing is reset.
-    assert_eq!(screen.matches("\u{1b}[?25ltwo").count(), 2, "{screen:?}");
+    // A line that imitates holm stands behind the gutter.
     assert!(
-        screen.rfind("\u{1b}[?25h") > screen.rfind("\u{1b}[?25l"),
+        screen.contains("│\u{1b}[m ✓ claude ended after 1 s"),
         "{screen:?}"
     );
+    // The program wrote its line to both streams, and the heading is holm's own.
+    assert!(screen.contains(" in x: \u{1b}[2mr"), "{screen:?}");
     // The program did write all of it: with `--raw`, and through pipes, it is there.
     let raw = on_terminal(&["run", "x", "--raw", "--", "sh", "-c", &both]);
     assert_eq!(raw.matches(CLIPBOARD).count(), 2, "{raw:?}");
+    assert!(raw.contains("\u{1b}[G✓ claude ended after 1 s"), "{raw:?}");
     let piped = island.holm(&["run", "x", "--", "sh", "-c", &both]).ok();
     let exact = island.sh("x", HOSTILE).ok().stdout;
     assert_eq!(piped.stdout, exact);

@@ -99,12 +99,13 @@ fn every_file_says_what_it_is() {
 }
 
 /// `routes!` takes a route only with its description, `.route(` would take it without. MCP is described by
-/// its own specification.
+/// its own specification, and the routes of the dashboard's page are for that page alone.
 #[test]
 fn every_route_is_in_the_document_of_the_api() {
     let found = sources().into_iter().filter(|(name, text)| {
         name.starts_with("crates/holm-server/src/")
             && name != "crates/holm-server/src/mcp.rs"
+            && name != "crates/holm-server/src/dashboard/mod.rs"
             && text.contains(".route(")
     });
     let found = found.map(|(name, _)| name);

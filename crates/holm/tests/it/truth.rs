@@ -96,11 +96,11 @@ fn the_daemon_that_runs_is_asked_because_it_makes_the_workspaces() {
     // What the client needs itself counts, too.
     let mut command = island.holm_command(&repository.path, &["doctor", "--json"]);
     let (code, document) = doctor(Ran::new(command.env("PATH", "/nowhere")));
-    assert_eq!(code, Some(4), "{document}");
+    assert_eq!(code, Some(1), "{document}");
     assert_eq!(missing(&document)[0]["name"], "git", "{document}");
     island.holm(&["daemon", "stop"]).ok();
     let (code, document) = doctor(here("holm doctor --json"));
-    assert_eq!((code, &document["daemon"]), (Some(4), &Value::Null));
+    assert_eq!((code, &document["daemon"]), (Some(1), &Value::Null));
     assert_eq!(
         missing(&document)[0]["name"],
         "user namespace",
@@ -117,7 +117,7 @@ fn is_refused(island: &Island, script: &str, part: &str, fixes: &[&str]) {
     let (code, document) = doctor(on("holm doctor --json"));
     assert_eq!(
         (code, &document["ok"]),
-        (Some(4), &false.into()),
+        (Some(1), &false.into()),
         "{document}"
     );
     let missing = missing(&document);
@@ -126,7 +126,7 @@ fn is_refused(island: &Island, script: &str, part: &str, fixes: &[&str]) {
     assert_eq!(missing[0]["required"], true);
     let fix = missing[0]["fix"].as_str().unwrap();
     assert!(fixes.iter().any(|word| fix.contains(word)), "{document}");
-    let text = on("holm doctor").exits(4);
+    let text = on("holm doctor").exits(1);
     assert!(text.out().contains(&format!("✗ {part}")), "{text:?}");
     let refused =
         on("holm up x --json; code=$?; holm daemon stop >/dev/null 2>&1; exit $code").error(4);
@@ -291,7 +291,7 @@ fn attack_159_without_seccomp_nothing_runs() {
         lacking(&island, &seccomp, unknown, script)
     };
     let (code, document) = doctor(without("holm doctor --json"));
-    assert_eq!(code, Some(4), "{document}");
+    assert_eq!(code, Some(1), "{document}");
     let missing = missing(&document);
     assert_eq!(missing[0]["name"], "seccomp", "{document}");
     assert!(missing[0]["fix"].is_string(), "{document}");

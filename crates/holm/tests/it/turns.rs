@@ -87,6 +87,76 @@ fn every_cause_records_a_turn_and_the_same_tree_none() {
     assert_eq!(told(&island)[2..], ["3 mark 1 +0 -0"]);
 }
 
+/// The scripts of runs after the first. Each leaves most files as they were.
+const LATER: [&str; 7] = [
+    "echo more >> many/7",
+    "rm many/8 dir/b.txt; mv many/9 many/nine; echo x > 'odd\nname'",
+    // The same size, and the time of before.
+    "touch -r many/10 /tmp/t; printf 'XX\\n' > many/10; touch -r /tmp/t many/10; chmod +x many/11",
+    "rm -rf many/1*; mkdir many/1; echo deep > many/1/deep; ln -s many/2 link",
+    "rm -r dir; echo 'now a file' > dir; git add -A; git commit -qm all",
+    "printf '* text=auto\\n' > .gitattributes; printf 'a\\r\\nb\\r\\n' > crlf",
+    "rm link .gitattributes; git mv many/2 two; echo '*.new' >> .gitignore",
+];
+
+/// The risks that say that a turn is not what the files are.
+fn odd(island: &Island) -> Vec<String> {
+    let review = ["review", "x", "--since", "base", "--json"];
+    let review = island.holm(&review).ok().json();
+    let risks = review["risks"].as_array().unwrap().iter();
+    let told = risks.map(|risk| {
+        let (kind, path) = (risk["kind"].as_str(), risk["path"].as_str());
+        format!("{} {}", kind.unwrap(), path.unwrap())
+    });
+    let is_odd = |risk: &String| {
+        ["differs", "hidden", "unread"]
+            .iter()
+            .any(|kind| risk.starts_with(kind))
+    };
+    told.filter(is_odd).collect()
+}
+
+#[test]
+fn a_turn_reads_what_changed_since_the_last_one_and_is_the_whole_tree() {
+    let island = Island::new();
+    shop(&island);
+    let first = "mkdir many; for n in $(seq 300); do echo $n > many/$n; done";
+    // What git itself calls the tree, with an index of its own.
+    let tree = "rm -f /tmp/index; export GIT_INDEX_FILE=/tmp/index; git read-tree HEAD; git add -A; git write-tree";
+    for (number, script) in [first].iter().chain(&LATER).enumerate() {
+        island.holm(&["run", "x", "--", "sh", "-c", script]).ok();
+        let turns = turns(&island, "x");
+        assert_eq!(turns.len(), number + 1, "{script}");
+        let expected = island.sh("x", tree).ok().out();
+        assert_eq!(turns[number]["tree"], expected, "{script}");
+        assert_eq!(odd(&island), [] as [&str; 0], "{script}");
+    }
+    // So large that holm does not compare it: that stays true while no recording reads the file.
+    for script in ["truncate -s 65M big", "echo y >> many/40"] {
+        island.holm(&["run", "x", "--", "sh", "-c", script]).ok();
+        assert_eq!(odd(&island), ["unread big"], "{script}");
+    }
+    // A rule that is new hides files that did not change: they leave the tree, and the review names them.
+    let hide = "echo 'many/3*' >> .git/info/exclude; git rm -rq --cached 'many/3*'";
+    island.holm(&["run", "x", "--", "sh", "-c", hide]).ok();
+    let review = ["review", "x", "--since", "base", "--json"];
+    let review = island.holm(&review).ok().json();
+    assert!(review["risks"].to_string().contains("hidden"), "{review:#}");
+    assert!(
+        !review["files"].to_string().contains("\"many/30\""),
+        "{review:#}"
+    );
+    assert!(
+        review["files"].to_string().contains("\"many/40\""),
+        "{review:#}"
+    );
+    // A daemon that knows nothing of the last turn reads every file, and finds the same tree.
+    let before = turns(&island, "x");
+    island.kill_daemon();
+    island.holm(&["run", "x", "--", "touch", "many/40"]).ok();
+    assert_eq!(turns(&island, "x"), before);
+}
+
 #[test]
 fn a_session_that_becomes_quiet_records_a_turn() {
     let island = Island::new();

@@ -5,7 +5,7 @@ use crate::support::{Island, Ran, eventually};
 use std::path::{Path, PathBuf};
 
 /// What a person types, one after the other.
-const TYPED: [&str; 21] = [
+const TYPED: [&str; 23] = [
     "holm",
     "holm up fix-login",
     "holm",
@@ -21,6 +21,8 @@ const TYPED: [&str; 21] = [
     "holm up fix-login --from main",
     "holm show fix-logn",
     "holm delet fix-login",
+    "holm exec fix-login -- git commit -qam greet",
+    "holm run fix-login --agent shell 'echo more >> README.md; echo written'",
     "holm delete fix-login",
     "holm rm -f fix-login",
     "holm restore fix-login",
@@ -91,6 +93,12 @@ fn settled(screen: &str) -> String {
                 line = format!("{before}{words}TIME");
             }
         }
+        // How long a run took.
+        if let Some((before, rest)) = line.split_once(" after ")
+            && let Some((_, behind)) = rest.split_once(", exit")
+        {
+            line = format!("{before} after TIME, exit{behind}");
+        }
         let words: Vec<String> = line.split(' ').map(settled_word).collect();
         words.join(" ").trim_end().to_owned()
     });
@@ -98,13 +106,14 @@ fn settled(screen: &str) -> String {
 }
 
 fn settled_word(word: &str) -> String {
-    let is_id = word.len() == 13
-        && word.starts_with('w')
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let id = word.trim_end_matches([',', ':']);
+    let is_id = id.len() == 13
+        && id.starts_with(['w', 'r'])
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let commit = word.trim_end_matches(',');
     let is_commit = commit.len() == 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id {
-        return "w000000000000".to_owned();
+        return word.replace(&id[1..], "000000000000");
     }
     if is_commit {
         return word.replace(commit, "COMMIT7");

@@ -171,6 +171,13 @@ impl Steps {
         command.env("PATH", format!("{}:{path}", self.directory.display()));
     }
 
+    /// How often an apply starts git.
+    fn of_an_apply(&self, case: &Case) -> u32 {
+        let (_, count) = self.run(&case.repository, &["apply", "x"], 0, "");
+        case.reset();
+        count
+    }
+
     /// Runs holm so. Returns the number of starts, too.
     fn run(&self, repository: &Repository, verb: &[&str], at: u32, act: &str) -> (Ran, u32) {
         let mut command = repository.island.holm_command(&repository.path, verb);
@@ -201,16 +208,15 @@ fn killed_at_every_step(whom: &str) {
     let case = Case::new(&island);
     let steps = Steps::new(&island);
     let repository = &case.repository;
-    let (_, count) = steps.run(repository, &["apply", "x"], 0, "");
-    case.reset();
+    let count = steps.of_an_apply(&case);
     let mut cut = 0;
     // `make soak` takes all steps. In CI the client dies at one half of them and the daemon at the other one;
-    // keeper and init have no part in most of them, so each dies at a third.
+    // keeper and init have no part in most of them, so each dies at a fifth.
     let (first, apart) = match whom {
         "client" => (1, times(2, 1)),
         "daemon" => (times(2, 1), times(2, 1)),
-        "keeper" => (1, times(3, 1)),
-        _ => (times(2, 1), times(3, 1)),
+        "keeper" => (1, times(5, 1)),
+        _ => (times(3, 1), times(5, 1)),
     };
     for at in (first..=count).step_by(apart) {
         let when = format!("{whom} at {at} of an apply");
@@ -382,10 +388,8 @@ fn with_move(case: &Case, (path, call): (&str, &str), what: &str) -> Command {
 }
 
 /// Lets an apply get to a move and kills all its processes there: first the client, when the moving
-/// process has begun, and then that one.
-fn cut_at(case: &Case, steps: &Steps, moved: (&str, &str)) {
-    let (_, count) = steps.run(&case.repository, &["apply", "x"], 0, "");
-    case.reset();
+/// process has begun, and then that one. An apply starts git `count` times.
+fn cut_at(case: &Case, steps: &Steps, count: u32, moved: (&str, &str)) {
     let mut command = with_move(case, moved, "signal=KILL");
     let act = "kill -9 $(cut -d' ' -f4 /proc/$victim/stat)";
     steps.set(case.island(), &mut command, count, act);
@@ -403,11 +407,12 @@ fn attack_161_an_apply_that_is_killed_at_any_move_is_undone_or_finished_by_the_n
     let island = Island::new();
     let case = Case::new(&island);
     let steps = Steps::new(&island);
+    let count = steps.of_an_apply(&case);
     let mut mixed = 0;
     // CI cuts at every other move, beginning with the first.
     for moved in MOVED.into_iter().step_by(times(2, 1)) {
         let when = format!("{moved:?}");
-        cut_at(&case, &steps, moved);
+        cut_at(&case, &steps, count, moved);
         let now = contents(&case.repository.path);
         let is_mixed = now != case.old && now != case.new;
         mixed += u32::from(is_mixed);
@@ -426,7 +431,7 @@ fn attack_161_an_apply_that_is_killed_at_any_move_is_undone_or_finished_by_the_n
     // The counterpart: without the journal these would have stayed so.
     assert!(mixed > times(2, 5), "{mixed}");
     // A command that uses the checkout finds a consistent one.
-    cut_at(&case, &steps, ("f3", IN));
+    cut_at(&case, &steps, count, ("f3", IN));
     case.repository.holm(&["up", "y", "--dirty"]).ok();
     assert_eq!(contents(&case.repository.path), case.old);
     case.nothing_is_left("up --dirty");
@@ -438,7 +443,8 @@ fn files_that_were_changed_after_a_killed_apply_stay_and_earlier_ones_are_kept()
     let case = Case::new(&island);
     let path = |name: &str| case.repository.path.join(name);
     // Everything old is out, README.md and f1 are in, f3 is not.
-    cut_at(&case, &Steps::new(&island), ("f3", IN));
+    let steps = Steps::new(&island);
+    cut_at(&case, &steps, steps.of_an_apply(&case), ("f3", IN));
     case.repository.write("README.md", "edited meanwhile\n");
     case.repository.write("f1", "edited meanwhile, too\n");
     case.repository.write("gone", "written anew\n");
@@ -509,8 +515,9 @@ fn attack_161_the_counterpart_git_apply_that_is_killed_leaves_a_mixed_checkout()
 fn attack_158_moves_that_fail_are_undone() {
     let island = Island::new();
     let case = Case::new(&island);
-    for (number, moved) in MOVED.into_iter().enumerate() {
-        // In CI each move fails in one way.
+    // In CI those moves fail that the test above does not cut, each in one way.
+    let moves = MOVED.into_iter().skip(times(1, 0)).step_by(times(2, 1));
+    for (number, moved) in moves.enumerate() {
         let errors = times(
             &["ENOSPC", "EIO"][number % 2..=number % 2],
             &["ENOSPC", "EIO"],

@@ -11,6 +11,7 @@ fn nothing_is_invented() {
         let (proposal, config) = proposed(directory.path());
         assert_eq!(config, ProjectConfig::default());
         assert!(proposal.is_empty() && proposal.in_one_line().is_none());
+        assert_eq!(proposal.in_short(), None);
     };
     check_empty(&[]);
     check_empty(&[

@@ -58,6 +58,7 @@ shapes! {
     next_prisma "next" "";
     vite_spa "vite" "";
     express_redis "express" "";
+    express_of_nx "nx" "";
     pnpm_monorepo "pnpm" "";
     turbo_monorepo "turbo" "";
     turbo_monorepo_from_a_package "turbo@api" "apps/api";

@@ -12,7 +12,7 @@ use crate::runs::Stream;
 use crate::runs::write::{ROOM, Writer};
 use crate::stdio::PIPES;
 use crate::wire::Spawn;
-use holm_core::run::{How, RunEnd, RunOrder};
+use holm_core::run::{RunEnd, RunEnding, RunOrder};
 use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -60,7 +60,7 @@ struct Work<'a> {
 
 /// Its processes are being ended.
 struct Ending {
-    how: How,
+    how: RunEnding,
     /// Returns whether none is left.
     ender: std::thread::JoinHandle<bool>,
 }
@@ -82,11 +82,15 @@ pub fn carry_out(registry: &Arc<Registry>, held: &Held, order: RunOrder, cancell
                 complain!("a run cannot be followed: {error}");
                 // No later request could end it.
                 services::end_tree(registry, END_RUN, &work.run, work.pid);
-                ended(255, How::Exited, Some(format!("holm lost it: {error}")))
+                ended(
+                    255,
+                    RunEnding::Exited,
+                    Some(format!("holm lost it: {error}")),
+                )
             }
         },
-        Ok(Begun::Not { code, cause }) => ended(code, How::NotStarted, Some(cause)),
-        Err(error) => ended(126, How::NotStarted, Some(error.to_string())),
+        Ok(Begun::Not { code, cause }) => ended(code, RunEnding::NotStarted, Some(cause)),
+        Err(error) => ended(126, RunEnding::NotStarted, Some(error.to_string())),
     };
     held.tell(|seen| seen.end = Some(end));
 }
@@ -177,10 +181,10 @@ impl Work<'_> {
                 return self.finish();
             }
             if ready.cancelled && self.ending.is_none() {
-                self.begin_to_end(How::Cancelled)?;
+                self.begin_to_end(RunEnding::Cancelled)?;
             }
             if self.ending.is_none() && Instant::now() >= self.deadline {
-                self.begin_to_end(How::TimedOut)?;
+                self.begin_to_end(RunEnding::TimedOut)?;
             }
         }
     }
@@ -252,7 +256,7 @@ impl Work<'_> {
     }
 
     /// Another thread ends the processes, while this one still reads their output.
-    fn begin_to_end(&mut self, how: How) -> io::Result<()> {
+    fn begin_to_end(&mut self, how: RunEnding) -> io::Result<()> {
         let (registry, run, pid) = (Arc::clone(self.registry), self.run.clone(), self.pid);
         let thread = std::thread::Builder::new().stack_size(128 * 1024);
         let ender = thread.spawn(move || services::end_tree(&registry, END_RUN, &run, pid))?;
@@ -283,7 +287,7 @@ impl Work<'_> {
         if let Some(Ending { how, ender }) = self.ending.take() {
             let are_gone = ender.join().unwrap_or(false);
             let code = match how {
-                How::TimedOut => TIMED_OUT,
+                RunEnding::TimedOut => TIMED_OUT,
                 _ => CANCELLED,
             };
             let rest = (!are_gone && !is_over).then(|| {
@@ -293,21 +297,21 @@ impl Work<'_> {
         }
         if registry.why_ended() == Some(limits::DISK) {
             let why = "the workspace was stopped: it takes more disk than its limit";
-            return Ok(ended(code, How::Died, Some(why.to_owned())));
+            return Ok(ended(code, RunEnding::Died, Some(why.to_owned())));
         }
         if registry.was_asked_to_stop() {
-            return Ok(ended(code, How::Stopped, None));
+            return Ok(ended(code, RunEnding::Stopped, None));
         }
         if registry.has_ended() {
-            return Ok(ended(code, How::Died, None));
+            return Ok(ended(code, RunEnding::Died, None));
         }
         let is_short = code == KILLED && registry.limits().memory_kills() > self.memory_kills;
         let why = is_short.then(|| "killed: the workspace reached its limit of memory".to_owned());
-        Ok(ended(code, How::Exited, why))
+        Ok(ended(code, RunEnding::Exited, why))
     }
 }
 
-fn ended(code: u8, how: How, cause: Option<String>) -> RunEnd {
+fn ended(code: u8, how: RunEnding, cause: Option<String>) -> RunEnd {
     RunEnd {
         at_ms: now_ms(),
         code,

@@ -344,7 +344,11 @@ impl Supervisor {
                     if let Event::Started { pid } = event {
                         current.pid = Some(pid);
                     }
+                    let has_ended = matches!(event, Event::Exited { .. });
                     self.graph.handle(index, event, now);
+                    if has_ended && let Some(text) = self.graph.life(index).end_in_words() {
+                        run::note(&self.runs[index].log, &format!("[{text}]"));
+                    }
                 }
                 None
             }

@@ -143,11 +143,8 @@ impl Run {
         }
     }
 
-    /// Writes a message of holm to the log.
     fn note(&self, text: &str) {
-        let mut records = Vec::new();
-        append(&mut records, now(), Stream::Holm, text.as_bytes());
-        lock(&self.log).write(&records, 1);
+        note(&self.log, text);
     }
 
     fn spawn(&self) -> io::Result<(Started, PipeReader)> {
@@ -390,6 +387,13 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
         }
         Err(error) => complain!("service {name}: cannot end all of it: {error}"),
     }
+}
+
+/// Writes a message of holm to the log of a service.
+pub fn note(log: &Mutex<Log>, text: &str) {
+    let mut records = Vec::new();
+    append(&mut records, now(), Stream::Holm, text.as_bytes());
+    lock(log).write(&records, 1);
 }
 
 fn contains(line: &[u8], text: &str) -> bool {

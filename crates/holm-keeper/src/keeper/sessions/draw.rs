@@ -6,7 +6,7 @@ use std::fmt::Write;
 use vt100::{Cell, Color, Screen};
 
 /// What a client has on its terminal.
-pub struct Seen {
+pub struct DrawnScreen {
     screen: Screen,
     view: Size,
     /// The first visible row of the screen, if the terminal has fewer.
@@ -35,7 +35,7 @@ struct Pen {
 
 /// The output that makes a terminal of this size show the screen.
 pub fn draw(
-    seen: &mut Option<Seen>,
+    seen: &mut Option<DrawnScreen>,
     screen: &Screen,
     view: Size,
     modes: Modes,
@@ -84,7 +84,7 @@ pub fn draw(
     if rung {
         out.push('\u{7}');
     }
-    *seen = Some(Seen {
+    *seen = Some(DrawnScreen {
         screen: screen.clone(),
         view,
         top,
@@ -233,7 +233,7 @@ mod tests {
     /// A client's terminal.
     struct Outer {
         parser: Parser,
-        seen: Option<Seen>,
+        seen: Option<DrawnScreen>,
         view: Size,
     }
 

@@ -80,7 +80,7 @@ impl Notices {
             let may_go_on = has_live();
             let (news, is_over): (Vec<SessionNotice>, bool) = {
                 let state = self.state();
-                let is_old = |state: &mut State| state.next <= told && !state.is_over;
+                let is_old = |state: &mut State| !state.has_news(told) && !state.is_over;
                 let waited = self.changed.wait_timeout_while(state, LOOK_AGAIN, is_old);
                 let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 let is_over = state.is_over || (!may_go_on && state.waiting.is_empty());
@@ -152,5 +152,40 @@ impl Pace {
         }
         self.last.push_back(now);
         Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Whether a watcher that was sent everything up to `told` has something to send. What others acknowledged is not news
+    /// to a watcher that has just come.
+    fn has_news(&self, told: u64) -> bool {
+        self.waiting.iter().any(|one| one.number > told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_acknowledged_wakes_no_watcher() {
+        let notice = |number| SessionNotice {
+            number,
+            session: String::new(),
+            name: None,
+            agent: None,
+            what: Happened::Started,
+        };
+        let mut state = State {
+            next: 3,
+            waiting: VecDeque::from([notice(3)]),
+            is_over: false,
+        };
+        assert!(state.has_news(0) && state.has_news(2));
+        assert!(!state.has_news(3));
+        state.waiting.clear();
+        assert!(!state.has_news(0), "the next daemon waits");
     }
 }

@@ -201,6 +201,7 @@ impl Shared {
         inner.last_send = cursor;
         inner.input.extend(typed);
         inner.status.attention = None;
+        inner.status.last_input_at = Some(now());
         drop(inner);
         self.wake();
         Ok(cursor)

@@ -366,6 +366,7 @@ impl Terminal {
     fn type_in(&mut self, inner: &mut Inner, number: u64, keys: &[u8]) {
         if self.writer == Some(number) {
             inner.input.extend(keys);
+            inner.status.last_input_at = Some(now());
             if inner.status.attention.take().is_some() {
                 self.registry.watchers.wake();
             }

@@ -1,7 +1,7 @@
 //! An attached client: its connection, what it has on its screen, and pending messages. At most one
 //! drawing is pending; a slow client gets the screen as it is when it is ready.
 
-use super::draw::{Modes, Seen, draw};
+use super::draw::{DrawnScreen, Modes, draw};
 use super::history::History;
 use super::model::Model;
 use crate::wire::{Answer, channel, control_frame, frame, take_frame};
@@ -41,7 +41,7 @@ pub struct Viewer {
     pub is_detached: bool,
     incoming: Vec<u8>,
     outgoing: VecDeque<u8>,
-    seen: Option<Seen>,
+    seen: Option<DrawnScreen>,
     /// Text is sent from this cursor on.
     text_from: Option<u64>,
 }

@@ -13,11 +13,10 @@ use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use rustix::io::Errno;
 use serde_json::json;
-use std::io::IsTerminal;
 use std::time::Instant;
 
 /// A shell's code for an interrupted program.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 pub struct Following {
     output: Output,
@@ -25,7 +24,6 @@ pub struct Following {
     signals: Signals,
     /// How much of the output was received.
     cursor: u64,
-    line: Line,
 }
 
 /// A run as it was requested.
@@ -42,11 +40,12 @@ struct Place {
     run: RunId,
 }
 
-/// Whether the printed output ends with a line end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Line {
-    Begins,
-    GoesOn,
+/// How watching a run ended.
+pub struct Watched {
+    /// The exit code for the caller.
+    pub code: u8,
+    /// How many files the run changed; 0 also if that is not known.
+    pub changed: usize,
 }
 
 /// What to do next.
@@ -64,7 +63,7 @@ impl Order<'_> {
     async fn send(&self, client: &Client) -> Result<Run, Fault> {
         let key = Some(self.key.as_str());
         let id = match self.workspace {
-            Target::Known(id) => id.clone(),
+            Target::Known(id) | Target::Fetch(id, _) => id.clone(),
             Target::Typed(typed) => {
                 match client.create_run_typed(typed, &self.request, key).await {
                     Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
@@ -85,7 +84,6 @@ impl Following {
             client,
             signals: Signals::listen(Attachment::Pipes)?,
             cursor: 0,
-            line: Line::Begins,
         })
     }
 
@@ -114,8 +112,8 @@ impl Following {
         self.client.cancel_run(&place.workspace, &place.run).await
     }
 
-    /// Prints its output, and returns the exit code.
-    pub async fn watch(&mut self, run: Run, form: Form) -> Result<u8, Fault> {
+    /// Prints its output and its result.
+    pub async fn watch(&mut self, run: Run, form: Form) -> Result<Watched, Fault> {
         let place = place(&run)?;
         let mut outlet = Outlet::start(form);
         if self.output.is_json() {
@@ -137,11 +135,11 @@ impl Following {
                 Next::Event(RunEvent::Ended(run)) => break *run,
                 Next::Event(event) => {
                     if !self.show(&mut outlet, event).await {
-                        return unwritten(outlet).await;
+                        return unwritten(outlet).await.map(Watched::unseen);
                     }
                 }
                 // A second interrupt does not wait for the cancellation.
-                Next::Signal if is_cancelled => return Ok(INTERRUPTED),
+                Next::Signal if is_cancelled => return Ok(Watched::unseen(INTERRUPTED)),
                 Next::Signal => {
                     is_cancelled = true;
                     self.cancel(&place);
@@ -221,20 +219,14 @@ impl Following {
                     let told = json_line(&json!({ "time": time, stream: data }));
                     return outlet.say(Stream::Stdout, told).await;
                 }
-                let bytes = Vec::from(data);
-                self.line = match bytes.last() {
-                    Some(b'\n') => Line::Begins,
-                    Some(_) => Line::GoesOn,
-                    None => self.line,
-                };
-                outlet.show(target, bytes).await
+                outlet.show(target, Vec::from(data)).await
             }
             RunEvent::Truncated { bytes, cursor } => {
                 self.cursor = cursor;
                 let (target, told) = if self.output.is_json() {
                     (Stream::Stdout, json_line(&json!({ "truncated": bytes })))
                 } else {
-                    let text = format!("\nholm: {bytes} bytes of output are left out here\n");
+                    let text = report::left_out(bytes);
                     (Stream::Stderr, text)
                 };
                 outlet.say(target, told).await
@@ -243,7 +235,7 @@ impl Following {
         }
     }
 
-    async fn finish(&self, outlet: Outlet, run: Run) -> Result<u8, Fault> {
+    async fn finish(&self, mut outlet: Outlet, run: Run) -> Result<Watched, Fault> {
         let code = run.exit_code.unwrap_or(1);
         if self.output.is_json() {
             let last = json_line(&json!({ "exit_code": code, "run": run }));
@@ -251,18 +243,26 @@ impl Following {
         }
         match outlet.finish().await {
             Ok(()) => {}
-            Err(Errno::PIPE) => return Ok(BROKEN_PIPE_EXIT),
+            Err(Errno::PIPE) => return Ok(Watched::unseen(BROKEN_PIPE_EXIT)),
             Err(error) => return Err(unwritable(error)),
         }
-        let summary = report::summary(&run);
-        // On a terminal both streams are visible together.
-        let is_behind_text = self.line == Line::GoesOn && std::io::stdout().is_terminal();
-        if is_behind_text {
-            self.output.remark(&format!("\n{summary}"))
-        } else {
-            self.output.remark(&summary)
+        if !self.output.is_json() && !self.output.is_quiet() {
+            let seen = report::Seen::find(&self.client, &run).await;
+            self.output.remark(&report::summary(&run, &seen));
         }
-        Ok(code)
+        Ok(Watched {
+            code,
+            changed: run.changes.map_or(0, |changes| changes.len()),
+        })
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    /// The run goes on, or its end was not printed.
+    fn unseen(code: u8) -> Self {
+        Self { code, changed: 0 }
     }
 }
 

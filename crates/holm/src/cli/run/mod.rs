@@ -5,12 +5,14 @@ mod follow;
 pub mod report;
 
 use super::attach::{Target, secret};
+use super::check::{Brief, Checking, Waited, in_one_line};
 use super::completions::labels;
 use super::consent;
 use super::direct;
 use super::outlet::Form;
-use super::{Context, Outcome, connect, resolve};
+use super::{Context, Outcome, connect, resolve, up};
 use clap::Args;
+pub use follow::INTERRUPTED;
 use follow::{Following, Order};
 use holm_api::run::{ContextFile, CreateRun, MOST_FILE_BYTES, MOST_MESSAGE};
 use holm_config::daemon_user::DaemonUser;
@@ -33,9 +35,13 @@ use std::time::Duration;
 /// is started. Without --agent it is `default_agent` of config.toml, or the only agent of
 /// holm.toml. Built in are claude, codex, gemini, opencode, aider and shell; [agents] adds others.
 ///
-/// On a terminal its output is drawn like a session's: text, colours and cursor movements.
-/// Sequences that would set the title or the clipboard, or query the terminal, are dropped; --raw
-/// passes them too. A file or a pipe gets exact bytes.
+/// With --new, holm first creates the workspace from the current commit of this repository. LABEL is its label; with one
+/// word before `--agent` or after it, that word is MESSAGE and holm picks a label. After the run holm runs the
+/// project's checks and prints their results; they do not change the exit code.
+///
+/// On a terminal its output stands behind a `│`: text and colours. All other sequences are dropped, so that
+/// it can neither look like holm nor control the terminal; --raw passes them too. A file or a pipe gets exact
+/// bytes.
 ///
 /// The exit code is its own: 124 time-out (then all of its processes are ended), 130 cancelled, 126
 /// and 127 as in sh, 128+n ended by signal n. Ctrl-C cancels the run. If the
@@ -46,16 +52,20 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     holm run fix-login --agent claude \"fix the login redirect\"\n  \
+    holm run --new fix-login --agent claude \"fix the login redirect\"\n  \
     holm run fix-login --file docs/task.md=./task.md --timeout 20m \"do docs/task.md\"\n  \
     git diff | holm run review --agent codex -\n  \
     holm run fix-login -- npm test")]
 pub struct RunArgs {
     /// A label, project/label, an id or the beginning of an id
-    #[arg(value_name = "WS", add = labels())]
-    workspace: String,
-    /// The message for it
+    #[arg(value_name = "WS", required_unless_present = "new", add = labels())]
+    workspace: Option<String>,
+    /// Task for the agent, written to its stdin; `-` reads the task from yours
     #[arg(value_name = "MESSAGE")]
     message: Option<String>,
+    /// Create the workspace first, and run the checks afterwards
+    #[arg(long, conflicts_with = "no_start")]
+    new: bool,
     /// The agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -85,8 +95,15 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
-    let (workspace, is_detached) = (arguments.workspace.clone(), arguments.detach);
+/// Where a run takes place.
+enum RunIn {
+    Existing(String),
+    /// In a workspace with this label, which is created first.
+    New(Option<String>),
+}
+
+pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
+    let (place, is_detached) = (run_in(&mut arguments), arguments.detach);
     let form = Form::asked_for(arguments.raw);
     let key = match &arguments.key {
         Some(key) => key.clone(),
@@ -96,17 +113,26 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
         direct::refresh(context, arguments.agent.as_deref())?;
     }
     let request = request(arguments)?;
-    let id = WorkspaceId::parse(&workspace);
-    resolve::ask_about(&workspace);
-    let order = Order {
-        workspace: match &id {
-            Ok(id) => Target::Known(id),
-            Err(_) => Target::Typed(&workspace),
-        },
-        request,
-        key,
-    };
+    if let RunIn::Existing(workspace) = &place {
+        resolve::ask_about(workspace);
+    }
     let code = connect::block_on(async {
+        let (workspace, made) = match place {
+            RunIn::Existing(workspace) => (workspace, None),
+            RunIn::New(label) => {
+                let made = up::new(context, label.as_deref()).await?;
+                (made.id.clone(), Some(made))
+            }
+        };
+        let id = WorkspaceId::parse(&workspace);
+        let order = Order {
+            workspace: match &id {
+                Ok(id) => Target::Known(id),
+                Err(_) => Target::Typed(&workspace),
+            },
+            request,
+            key,
+        };
         let client = connect::started().await?;
         let mut following = Following::new(context.output, client.clone())?;
         let run = match following.begin(&order).await {
@@ -126,9 +152,59 @@ pub fn run(context: &Context, arguments: RunArgs) -> Outcome {
             context.output.result(&run, || run.id.clone());
             return Ok(0);
         }
-        following.watch(run, form).await
+        let name = made.as_ref().map_or(&workspace, |made| &made.label);
+        context.output.remark(&report::heading(&run, name));
+        let watched = following.watch(run, form).await?;
+        let is_checked = match (&made, id) {
+            (Some(_), Ok(id)) if watched.code != INTERRUPTED => check(context, id, name).await?,
+            _ => false,
+        };
+        if !is_checked && watched.changed > 0 {
+            let review = format!("holm review {name}");
+            context.output.next(&[("read it", &review)]);
+        }
+        Ok(watched.code)
     })?;
     Ok(ExitCode::from(code))
+}
+
+/// With --new one word is the message, unless a command is run: that needs none.
+fn run_in(arguments: &mut RunArgs) -> RunIn {
+    let typed = arguments.workspace.take();
+    if !arguments.new {
+        // The parser requires it.
+        return RunIn::Existing(typed.unwrap_or_default());
+    }
+    if arguments.message.is_none() && arguments.command.is_empty() {
+        arguments.message = typed;
+        return RunIn::New(None);
+    }
+    RunIn::New(typed)
+}
+
+/// Runs the checks of a workspace after its run; false: there are none. Their results do not change the exit code.
+async fn check(context: &Context, id: WorkspaceId, label: &str) -> Result<bool, Fault> {
+    let client = connect::started().await?;
+    let mut checking = Checking::of(context, client, id)?;
+    let list = match checking.all().await? {
+        None => return Ok(false),
+        Some(Waited::Ended(list) | Waited::Cancelled(list)) => list,
+    };
+    if context.output.is_json() {
+        context.output.document(&list);
+        return Ok(true);
+    }
+    let line = in_one_line(list.checks.iter().map(Brief::from));
+    context.output.remark(&format!("  checks    {line}"));
+    let read = format!("holm review {label}");
+    let logs = list
+        .bad()
+        .next()
+        .map(|bad| format!("holm logs {label} check/{}", bad.name));
+    let mut next = vec![("read it", read.as_str())];
+    next.extend(logs.as_deref().map(|logs| ("what failed", logs)));
+    context.output.next(&next);
+    Ok(true)
 }
 
 fn request(arguments: RunArgs) -> Result<CreateRun, Fault> {
@@ -276,6 +352,28 @@ mod tests {
         let only = Only::try_parse_from(line)
             .map_err(|error| Fault::new(Code::Usage, error.to_string(), ""))?;
         request(only.run)
+    }
+
+    /// The label of the workspace that is created, and the message.
+    fn made(line: &[&str]) -> (Option<String>, Option<String>) {
+        let line = std::iter::once("run").chain(line.iter().copied());
+        let mut run = Only::try_parse_from(line).unwrap().run;
+        match run_in(&mut run) {
+            RunIn::New(label) => (label, run.message),
+            RunIn::Existing(_) => panic!("no workspace is created"),
+        }
+    }
+
+    #[test]
+    fn with_new_one_word_is_the_message() {
+        let some = |text: &str| Some(text.to_owned());
+        let message = ["--new", "--agent", "claude", "fix it"];
+        assert_eq!(made(&message), (None, some("fix it")));
+        assert_eq!(made(&["--new", "x", "fix it"]), (some("x"), some("fix it")));
+        assert_eq!(made(&["--new", "x", "--", "true"]), (some("x"), None));
+        assert_eq!(made(&["--new", "--", "true"]), (None, None));
+        assert!(parse(&["--new", "--no-start", "x", "m"]).is_err());
+        assert!(parse(&["--", "true"]).is_err());
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct AttachArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum AttachMode {
     /// If no other client does.
     Write,
     Take,
@@ -93,11 +93,23 @@ struct Attached {
     noted: Option<(String, Instant)>,
 }
 
+// === impl AttachArgs ===
+
+impl AttachArgs {
+    pub fn of(session: &str) -> Self {
+        Self {
+            session: session.to_owned(),
+            read_only: false,
+            take: false,
+        }
+    }
+}
+
 pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
     let how = match (arguments.read_only, arguments.take) {
-        (true, _) => How::Look,
-        (false, true) => How::Take,
-        (false, false) => How::Write,
+        (true, _) => AttachMode::Look,
+        (false, true) => AttachMode::Take,
+        (false, false) => AttachMode::Write,
     };
     if !terminal::is_interactive() {
         return Err(Fault::new(
@@ -114,13 +126,13 @@ pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
 }
 
 /// Runs until the session ends or the user detaches.
-pub async fn attach(context: &Context, client: &Client, found: &Found, how: How) -> Outcome {
+pub async fn attach(context: &Context, client: &Client, found: &Found, how: AttachMode) -> Outcome {
     let size = terminal::size();
     let mut wanted = Attach {
         rows: Some(size.rows),
         cols: Some(size.cols),
-        read_only: how == How::Look,
-        take: how == How::Take,
+        read_only: how == AttachMode::Look,
+        take: how == AttachMode::Take,
         since: None,
         name: Some(own_name()),
         key: Some(secret()?),

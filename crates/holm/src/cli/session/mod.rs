@@ -10,6 +10,8 @@ mod screen;
 mod send;
 mod wait;
 
+pub use attach::{AttachArgs, run as attach_to};
+
 use super::{Context, Outcome};
 use clap::{Args, Subcommand};
 

@@ -7,7 +7,7 @@ use super::super::ls::warn;
 use super::super::output::{GOOD, printable};
 use super::super::run::agent_env;
 use super::super::{Context, Outcome, connect, resolve, terminal};
-use super::attach::{self, How};
+use super::attach::{self, AttachMode};
 use super::find;
 use clap::Args;
 use holm_api::exec::Bytes;
@@ -120,7 +120,7 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
         }
         if attaches {
             let found = find::found(&session)?;
-            return attach::attach(context, &client, &found, How::Write).await;
+            return attach::attach(context, &client, &found, AttachMode::Write).await;
         }
         context.output.result(&session, || session.id.clone());
         context.output.remark(&started(&session));

@@ -6,6 +6,7 @@ use super::{UpArgs, include, turn};
 use crate::cli::progress::{Coming, Progress};
 use crate::cli::ready::{self, Display, Readied};
 use crate::cli::secret;
+use crate::cli::send::quoted;
 use crate::cli::user_checkout::Checkout;
 use crate::cli::{Context, resolve};
 use futures_util::future::join_all;
@@ -66,8 +67,10 @@ pub async fn all(
             one(arguments, &prepared, wish, &progress, interrupted)
         });
         let made = join_all(creations).await;
-        if made.iter().any(Result::is_err) {
-            progress.borrow_mut().fail();
+        match made.iter().find_map(|made| made.as_ref().err()) {
+            Some(fault) if fault.code == Code::Cancelled => progress.borrow_mut().cancel(),
+            Some(_) => progress.borrow_mut().fail(),
+            None => {}
         }
         let setup = progress.borrow().time_of("setup");
         drop(progress);
@@ -190,10 +193,9 @@ async fn one(
     }
     let mut left = Left::default();
     if arguments.no_setup && workspace.created != Some(false) {
-        let commands = prepared.left_behind.setup.join(" && ");
-        let label = &workspace.label;
-        let note =
-            format!("`setup` did not run; `holm exec {label} -- sh -c '{commands}'` runs it");
+        let commands = one_line(&prepared.left_behind.setup);
+        let (label, quoted) = (&workspace.label, quoted(&commands));
+        let note = format!("`setup` did not run; `holm exec {label} -- sh -c {quoted}` runs it");
         workspace
             .notes
             .extend((!commands.is_empty()).then_some(note));
@@ -209,6 +211,17 @@ async fn one(
         left = left_behind.left();
     }
     Ok((workspace, left))
+}
+
+/// The commands as one, each in a shell of its own, because each starts in the root of the code.
+fn one_line(commands: &[String]) -> String {
+    match commands {
+        [one] => one.clone(),
+        several => {
+            let several = several.iter().map(|command| format!("({command})"));
+            several.collect::<Vec<_>>().join(" && ")
+        }
+    }
 }
 
 /// Waits for the services. An interruption ends only the waiting.
@@ -327,4 +340,23 @@ fn cancelled() -> Fault {
         "nothing was left behind",
         "type the command again to start over",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_of_a_setup_starts_in_the_root() {
+        let check = |commands: &[&str], expect: &str| {
+            let commands: Vec<String> = commands.iter().map(|one| (*one).to_owned()).collect();
+            assert_eq!(one_line(&commands), expect);
+        };
+        check(&[], "");
+        check(&["npm ci"], "npm ci");
+        check(
+            &["cd api && poetry install", "cd web && npm ci"],
+            "(cd api && poetry install) && (cd web && npm ci)",
+        );
+    }
 }

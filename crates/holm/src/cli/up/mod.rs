@@ -40,7 +40,7 @@ const REFUSED: &str = "the gateway refused ";
 /// Without LABEL, holm picks one, such as `pale-heron`. A live workspace with this label is started if it was stopped,
 /// and nothing else changes (with --from, --dirty or -n that is refused). Ignored files are not
 /// copied, unless holm.toml, .worktreeinclude or --include name them. Ctrl-C undoes everything.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  \
     holm up fix-login\n  \
     holm up fix-login --from origin/main --include .env\n  \
@@ -117,6 +117,19 @@ pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
         Some(Err(fault)) => ready::outcome(context, Some(&trouble_of(&arguments, fault))),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// A new workspace of the repository here, for a command that starts with one.
+pub async fn new(context: &Context, label: Option<&str>) -> Result<Workspace, Fault> {
+    let label = label.map(parse_label).transpose()?;
+    let arguments = UpArgs::default();
+    let mut made = create::all(context, &arguments, &[Wish::new(label)]).await?;
+    let readied = made.pop().ok_or_else(|| {
+        let message = "the daemon did not make the workspace";
+        Fault::new(Code::Internal, message, "try again")
+    })??;
+    context.output.remark(&render(&readied));
+    Ok(readied.workspace)
 }
 
 /// What to type next with a new workspace.

@@ -235,7 +235,7 @@ mod tests {
             workspace_start workspace_stop workspace_remove workspace_restore workspace_rename \
             workspace_assign workspace_sync exec run runs_list session_spawn session_message session_read \
             session_wait changes diff file_list file_read file_write logs ports checkout snapshot fork reset \
-            service_restart here turns review comments_list comment_reply comment_resolve";
+            service_restart here inbox notify turns review check compare comments_list comment_reply comment_resolve";
         let contract: BTreeSet<_> = contract.split_whitespace().collect();
         let ours: BTreeSet<_> = all().map(|tool| tool.name).collect();
         assert_eq!(ours, contract);

@@ -92,10 +92,10 @@ impl Door {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         let limit = Some(Duration::from_secs(60));
         stream.set_read_timeout(limit).unwrap();
-        let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost:{}\r\n",
-            self.port
-        );
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            head.push_str(&format!("Host: localhost:{}\r\n", self.port));
+        }
         if !headers.iter().any(|(name, _)| *name == "Connection") {
             head.push_str("Connection: close\r\n");
         }

@@ -75,6 +75,11 @@ impl Island {
         self.place.path().join("clock")
     }
 
+    /// While it exists, a stop records no turn. The end of a test makes it.
+    fn over(&self) -> PathBuf {
+        self.place.path().join("over")
+    }
+
     pub fn data(&self) -> PathBuf {
         self.holm_home().join("data")
     }
@@ -135,6 +140,7 @@ impl Island {
             .env("HOLM_TEST_WITHOUT", &self.without)
             .env("HOLM_TEST_POLICY", self.policy())
             .env("HOLM_TEST_CLOCK", self.clock())
+            .env("HOLM_TEST_OVER", self.over())
             // Absent in most tests: then it is the table of the program.
             .env("HOLM_TEST_AGENTS", self.place.path().join("agents.toml"))
             .stdin(Stdio::null());
@@ -191,6 +197,7 @@ impl Island {
     pub fn end(&self) {
         // Only when a daemon was started: the command would not start one, but costs time.
         if self.data().exists() {
+            self.write("over", "");
             let _ = self
                 .holm_command(&self.home(), &["daemon", "stop", "--all"])
                 .output();

@@ -34,7 +34,7 @@ pub use running::{Running, send};
 pub use skip::skipped;
 pub use terminal::{Act, play};
 pub use toolchain::Toolchain;
-pub use user::{is_root, program};
+pub use user::{ids, is_root, program};
 pub use world::World;
 
 use std::time::{Duration, Instant};

@@ -76,7 +76,7 @@ impl<'a> Repository<'a> {
     pub fn holm_in(&self, directory: &str, arguments: &[&str]) -> Ran {
         // Other commands must find, and leave, a user without `$HOLM_HOME`.
         if arguments.first() == Some(&"up") && !self.island.holm_home().exists() {
-            lend_programs(&self.island.data());
+            lend_programs(&self.island.holm_home());
         }
         Ran::new(
             &mut self

@@ -90,16 +90,19 @@ pub fn program() -> &'static Path {
 /// The small program that the program under test embeds.
 const ROLES: Option<&str> = option_env!("HOLM_ROLES_PROGRAM");
 
-/// Puts the copies of its programs that a new daemon would write below its data directory (`holm_linux::programs`). They are
+/// Makes `$HOLM_HOME` with the copies of its programs that a new daemon would write (`holm_linux::programs`). They are
 /// links: to write many megabytes takes a tenth of the time of a short test.
-pub fn lend_programs(data: &Path) {
+pub fn lend_programs(holm_home: &Path) {
     if ids().is_none() || ROLES.is_none() {
         return;
     }
     let lent = program().parent().expect("a directory");
     let metadata = program().metadata().unwrap();
     let (inode, size, changed) = (metadata.ino(), metadata.size(), metadata.mtime_nsec());
-    let kept = data.join(format!("program/{inode:x}-{size:x}-{changed:x}"));
+    // Other clients of the test, which start at the same time, find all of it or nothing.
+    let fresh = tempfile::tempdir_in(holm_home.parent().expect("a directory")).unwrap();
+    let name = format!("data/program/{inode:x}-{size:x}-{changed:x}");
+    let kept = fresh.path().join(name);
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -114,4 +117,6 @@ pub fn lend_programs(data: &Path) {
             break;
         }
     }
+    // It fails if another client was first.
+    let _ = fs::rename(fresh.path(), holm_home);
 }

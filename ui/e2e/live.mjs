@@ -1,0 +1,33 @@
+// Two browsers see one change within a second; a daemon killed under the page costs no typed text.
+import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
+
+const one = await open();
+const two = await open();
+const { id } = await workspace(one.page, "e2e-live");
+await visit(one.page, `/w/${id}`);
+await visit(two.page, "/workspaces");
+await two.page.waitForSelector(".o-label >> text=e2e-live");
+await one.page.keyboard.press("F2");
+await one.page.locator("#ask-word").fill("e2e-lively");
+await one.page.keyboard.press("Enter");
+await two.page.waitForSelector(".o-label >> text=e2e-lively", { timeout: 1000 });
+await api(one.page, `/workspaces/${id}`, "PATCH", { label: "e2e-live" });
+
+await visit(one.page, "/new");
+await one.page.locator("#n-msg").fill("typed before the daemon died");
+const { pid } = await api(one.page, "/daemon");
+process.kill(pid, "SIGKILL");
+await one.page.waitForSelector(".banner >> text=Connection lost");
+expect((await one.page.locator("#n-msg").inputValue()) === "typed before the daemon died", "the typed text");
+holm("ls");
+await until(
+  async () => (await one.page.locator(".banner >> text=Connection lost").count()) === 0,
+  "the page to find the next daemon",
+);
+expect(
+  (await one.page.locator("#n-msg").inputValue()) === "typed before the daemon died",
+  "the typed text after the reconnection",
+);
+await one.close();
+await two.close();
+console.log("live: done");

@@ -1,0 +1,21 @@
+// By keyboard only: a new workspace from the form; its page opens and shows ready services. A bad name keeps the form.
+import { api, expect, open, visit } from "./browser.mjs";
+
+const { page, problems, close } = await open();
+const project = (await api(page, "/projects")).projects[0].name;
+await visit(page, "/inbox");
+await page.keyboard.press("n");
+await page.waitForSelector("#n-msg:focus");
+await page.locator("#n-project").fill(project);
+await page.locator("#n-label").fill("Not A Label!");
+await page.keyboard.press("Control+Enter");
+await page.waitForSelector(".sheet .note--failed");
+const told = problems.splice(0);
+expect(told.length === 1 && /status of 4/.test(told[0]), "one refused request");
+await page.locator("#n-label").fill("e2e-new");
+await page.keyboard.press("Control+Enter");
+await page.waitForSelector('.bar__title:has-text("e2e-new")', { timeout: 60_000 });
+await page.waitForSelector('.svc__row [aria-label="ready"]', { timeout: 60_000 });
+expect(problems.length === 0, `no errors on the page: ${problems.join("; ")}`);
+await close();
+console.log("new: done");

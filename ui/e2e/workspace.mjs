@@ -1,0 +1,64 @@
+// A workspace's page: a service stopped and started, live logs, a shell typed into, snapshot, fork, remove and undo.
+import { api, expect, open, until, visit, workspace } from "./browser.mjs";
+
+const { page, problems, close } = await open();
+const { id, services } = await workspace(page, "e2e-work");
+const name = services.at(-1).name;
+const state = async () => (await api(page, `/workspaces/${id}/services`)).services.find((one) => one.name === name).state;
+await visit(page, `/w/${id}`);
+const row = page.locator(".svc__row", { hasText: name }).first();
+await row.hover();
+await row.getByRole("button", { name: `Stop ${name}` }).click();
+await until(async () => (await state()) === "stopped", `${name} stopped`);
+await page.waitForSelector(`.svc__row:has-text("${name}") [aria-label="stopped"]`);
+await row.hover();
+await row.getByRole("button", { name: `Start ${name}` }).click();
+await until(async () => (await state()) === "ready", `${name} ready again`);
+await page.waitForSelector(".log--rows > div");
+
+await page.getByRole("button", { name: "Open a shell" }).click();
+await page.waitForSelector(".xterm");
+await page.keyboard.press("t");
+await page.waitForSelector(".xterm textarea:focus");
+await page.keyboard.type("echo $((6*7))-holm\n");
+await page.waitForFunction(() => document.querySelector(".xterm-rows")?.textContent.includes("42-holm"));
+await page.keyboard.press("Control+\\");
+expect((await page.locator(".xterm textarea:focus").count()) === 0, "Ctrl-\\ to leave the terminal");
+
+await page.keyboard.press("p");
+await page.locator("#ask-word").fill("e2e");
+await page.keyboard.press("Enter");
+await page.waitForSelector(".snaps >> text=e2e");
+await page.keyboard.press("f");
+await page.locator("#ask-word").fill("e2e-fork");
+await page.keyboard.press("Enter");
+await page.waitForSelector('.bar__title:has-text("e2e-fork")');
+const fork = new URL(page.url()).pathname.split("/")[2];
+await page.getByRole("button", { name: "Rename, restart, remove" }).click();
+await page.getByRole("menuitem", { name: "Remove" }).click();
+const live = async () => (await api(page, "/workspaces")).workspaces.some((one) => one.label === "e2e-fork");
+await until(
+  async () => {
+    // A fork has the unsaved work of its origin, so it may be asked about.
+    const lose = page.locator(".ask-box .btn--danger");
+    if (await lose.count()) await lose.click();
+    return !(await live());
+  },
+  "the fork removed, whose processes have ten seconds to end",
+  30_000,
+);
+await visitList();
+await page.keyboard.press("u");
+await until(live, "the fork restored by u");
+// The page of the removed fork asks for what has just gone.
+const unexpected = problems.filter((one) => !(one.includes("404") && one.includes(fork)));
+expect(unexpected.length === 0, `no errors on the page: ${unexpected.join("; ")}`);
+await close();
+console.log("workspace: done");
+
+/** By a link, because loading the page again would forget what can be undone. */
+async function visitList() {
+  await page.keyboard.press("g");
+  await page.keyboard.press("w");
+  await page.waitForSelector(".o");
+}

@@ -1,0 +1,360 @@
+// What shares what: a workspace stands on everything to its left; a slab is as tall as the number of workspaces on it.
+import { useEffect, useState } from "preact/hooks";
+import { api, lines } from "../api/client";
+import type { Disk, Workspace } from "../api/types";
+import { bytes, plural, short } from "../lib/format";
+import { Button, Glyph, Icon, Note, Seg, Text } from "../parts/basic";
+import { useAction, useEvents, useLoad, useSlow } from "../parts/hooks";
+import { isHot, standing } from "../state/attention";
+import { command, hints } from "../state/keys";
+import { minute } from "../state/look";
+import { paths } from "../state/route";
+import { inboxOf, numbers, runsOf, sessionsOf, workspaces } from "../state/store";
+import { toast } from "../state/toast";
+import { grid, type Slab } from "./data-grid";
+
+export function DataPage() {
+  const { value: disk, fault, reload } = useLoad((signal) => api.get("/api/v1/disk", { signal }), []);
+  const [order, setOrder] = useState<"shared" | "largest">("shared");
+  const [lit, setLit] = useState<string | null>(null);
+  const slow = useSlow();
+  const [busy, run] = useAction();
+  useEvents(
+    null,
+    (type) => /^workspace\.(created|removed|restored)/.test(type),
+    () => void reload(),
+  );
+  useEffect(() => {
+    command.value = "holm df";
+    hints.value = [];
+    document.title = "Data · holm";
+  }, []);
+  const clean = () =>
+    void run("Cannot clean up", async () => {
+      let freed = 0;
+      for await (const event of lines<{ done?: { freed_bytes: number }; error?: { message: string } }>("post", "/api/v1/gc", {
+        body: { all: false },
+      })) {
+        if (event.error) throw new Error(event.error.message);
+        freed = event.done?.freed_bytes ?? freed;
+      }
+      toast(`Freed ${bytes(freed)}`);
+      await reload();
+    });
+  return (
+    <>
+      <header class="bar">
+        <h1 class="bar__title">Data</h1>
+        <span class="bar__note hide-phone">what shares what, and where disk and memory go</span>
+        <div class="bar__end">
+          <Seg
+            says="Order"
+            className="hide-phone"
+            value={order}
+            onPick={setOrder}
+            options={[
+              { value: "shared", label: "Shared by" },
+              { value: "largest", label: "Largest" },
+            ]}
+          />
+          <Button busy={busy} title="Deletes what nothing uses; the trash stays" onClick={clean}>
+            Clean up
+          </Button>
+        </div>
+      </header>
+      <div class="scroll" tabIndex={0} aria-label="Data">
+        {fault && (
+          <div class="empty">
+            <Note state="failed" title="Cannot measure the disk">
+              <p>
+                <Text value={fault.message} />
+              </p>
+            </Note>
+          </div>
+        )}
+        {!disk && !fault && slow && (
+          <div class="total">
+            <span class="bone bone--long" />
+          </div>
+        )}
+        {disk && (
+          <>
+            <Total disk={disk} />
+            <Shares disk={disk} order={order} lit={lit} onLight={(key) => setLit(key === lit ? null : key)} />
+            <Rest disk={disk} />
+          </>
+        )}
+      </div>
+    </>
+  );
+}
+
+function Total({ disk }: { disk: Disk }) {
+  const sum = (list: { bytes: number }[]) => list.reduce((all, one) => all + one.bytes, 0);
+  const seeds = disk.layers.filter((layer) => layer.key.startsWith("volume-"));
+  const layers = disk.layers.filter((layer) => !layer.key.startsWith("volume-"));
+  const code = disk.workspaces.reduce((all, one) => all + one.bytes - one.volumes, 0);
+  const own = disk.workspaces.reduce((all, one) => all + one.volumes, 0);
+  const parts = [
+    ["own-base", "Bases", sum(disk.bases)],
+    ["own-layer", "Layers", sum(layers)],
+    ["own-seed", "Volume seeds", sum(seeds)],
+    ["own-code", "Own code", code],
+    ["own-vol", "Own volumes", own + sum(disk.volumes)],
+    ["own-trash", "Trash", sum(disk.trash)],
+    ["own-trash", "Repositories, programs, logs", sum(disk.repositories) + disk.programs + disk.other + disk.leftovers],
+  ] as const;
+  const whole = parts.reduce((all, [, , n]) => all + n, 0) || 1;
+  const alone =
+    disk.total +
+    disk.bases.reduce((all, one) => all + one.bytes * Math.max(0, one.used_by - 1), 0) +
+    disk.layers.reduce((all, one) => all + one.bytes * Math.max(0, one.used_by - 1), 0);
+  let x = 0;
+  return (
+    <section class="total">
+      <p class="total__say">
+        <b>{bytes(disk.total)}</b> on disk for {plural(disk.workspaces.length, "workspace")}.{" "}
+        <span class="dim">
+          {bytes(alone)} if nothing were shared; {bytes(disk.free)} free.
+        </span>
+      </p>
+      <svg class="total__bar" viewBox="0 0 1000 12" preserveAspectRatio="none" aria-hidden="true">
+        {parts.map(([tone, name, n]) => {
+          const width = (n / whole) * 1000;
+          const from = x;
+          x += width;
+          return <rect key={name} class={tone} x={from} width={Math.max(0, width - 2)} height="12" />;
+        })}
+      </svg>
+      <ul class="total__key">
+        {parts.map(([tone, name, n]) => (
+          <li key={name}>
+            <svg width="8" height="8" aria-hidden="true">
+              <rect class={tone} width="8" height="8" rx="1" />
+            </svg>
+            {name} <span class="faint">{bytes(n)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Shares({
+  disk,
+  order,
+  lit,
+  onLight,
+}: {
+  disk: Disk;
+  order: "shared" | "largest";
+  lit: string | null;
+  onLight: (key: string) => void;
+}) {
+  const projects = grid(workspaces.value, disk, order);
+  const most = Math.max(1, ...disk.workspaces.map((one) => one.bytes));
+  return (
+    <div class="wide" tabIndex={0}>
+      <table class="sh">
+        <thead>
+          <tr>
+            <th>Project</th>
+            <th>Base</th>
+            <th>Layer</th>
+            <th>Volume</th>
+            <th>Workspace</th>
+            <th colSpan={2}>
+              Own bytes{" "}
+              <span class="sh__legend">
+                <svg width="8" height="8" aria-hidden="true">
+                  <rect class="own-code" width="8" height="8" rx="1" />
+                </svg>
+                code
+                <svg width="8" height="8" aria-hidden="true">
+                  <rect class="own-vol" width="8" height="8" rx="1" />
+                </svg>
+                volumes
+              </span>
+            </th>
+            <th colSpan={2}>Memory, of its limit</th>
+          </tr>
+        </thead>
+        {projects.map((project) => (
+          <tbody key={project.name}>
+            {project.rows.map((row, i) => (
+              <tr key={row.one.id}>
+                {i === 0 && (
+                  <th class="sh__proj mono" rowSpan={project.rows.length} scope="rowgroup">
+                    <Text value={project.name} />
+                  </th>
+                )}
+                {row.slabs.map(
+                  (slab, column) =>
+                    slab && <SlabCell key={column} slab={slab} lit={lit === slab.key} onLight={() => onLight(slab.key)} />,
+                )}
+                <td class={`sh__ws ${lit && row.keys.includes(lit) ? "is-lit" : ""}`}>
+                  <Glyph state={stateOf(row.one)} />
+                  <a class="mono" href={paths.workspace(row.one.id)}>
+                    <Text value={row.one.label} />
+                  </a>
+                </td>
+                <Own bytesOf={disk.workspaces.find((one) => one.id === row.one.id)} most={most} />
+                <Memory one={row.one} />
+              </tr>
+            ))}
+          </tbody>
+        ))}
+      </table>
+    </div>
+  );
+}
+
+const stateOf = (one: Workspace) =>
+  standing(one, inboxOf.value.get(one.id), runsOf.value.get(one.id) ?? [], sessionsOf.value.get(one.id) ?? [], minute.value)
+    .state;
+
+const SlabCell = ({ slab, lit, onLight }: { slab: Slab; lit: boolean; onLight: () => void }) => (
+  <td
+    class={`slab ${slab.kind === "volume" ? "slab--volume" : ""} ${slab.kind === "none" ? "slab--none" : ""} ${lit ? "is-selected" : ""}`}
+    rowSpan={slab.span}
+    onClick={slab.kind === "none" ? undefined : onLight}
+  >
+    {slab.kind === "none" ? (
+      <div />
+    ) : (
+      <div>
+        <b class={slab.mono ? "mono" : ""}>
+          {slab.kind === "volume" && <Icon name="database" />}
+          <Text value={slab.name} />
+        </b>
+        {slab.note && (
+          <span>
+            <Text value={slab.note} />
+          </span>
+        )}
+        <span class="slab__n">{slab.bytes === null ? "" : bytes(slab.bytes)}</span>
+      </div>
+    )}
+  </td>
+);
+
+function Own({ bytesOf, most }: { bytesOf: Disk["workspaces"][number] | undefined; most: number }) {
+  if (!bytesOf)
+    return (
+      <>
+        <td class="num sh__num">
+          <span class="faint">–</span>
+        </td>
+        <td class="sh__own" />
+      </>
+    );
+  const width = (n: number) => (n > 0 ? Math.max(2, (n / most) * 178) : 0);
+  const code = width(bytesOf.bytes - bytesOf.volumes);
+  return (
+    <>
+      <td class="num sh__num">{bytes(bytesOf.bytes)}</td>
+      <td class="sh__own">
+        <svg viewBox="0 0 180 8" width="180" height="8" preserveAspectRatio="none" aria-hidden="true">
+          <rect class="own-code" width={code} height="8" />
+          <rect class="own-vol" x={code + 1} width={width(bytesOf.volumes)} height="8" />
+        </svg>
+      </td>
+    </>
+  );
+}
+
+function Memory({ one }: { one: Workspace }) {
+  const now = one.state === "running" ? numbers.value.get(one.id) : undefined;
+  if (!now)
+    return (
+      <>
+        <td class="num sh__num">
+          <span class="faint">–</span>
+        </td>
+        <td class="sh__mem" />
+      </>
+    );
+  const hot = isHot(one, now);
+  const limit = one.limits.memory ?? now.memory * 2;
+  return (
+    <>
+      <td class={`num sh__num ${hot ? "is-needs" : ""}`}>{bytes(now.memory)}</td>
+      <td class="sh__mem">
+        <svg viewBox="0 0 144 8" width="144" height="8" preserveAspectRatio="none" aria-hidden="true">
+          <rect class="own-well" width="144" height="8" />
+          <rect class={hot ? "own-hot" : "own-mem"} width={Math.min(1, now.memory / limit) * 144} height="8" />
+        </svg>
+      </td>
+    </>
+  );
+}
+
+function Rest({ disk }: { disk: Disk }) {
+  const unused = [
+    ...disk.bases
+      .filter((one) => !one.used_by)
+      .map((one) => ({ name: `base ${short(one.commit)}`, project: one.project, bytes: one.bytes })),
+    ...disk.layers.filter((one) => !one.used_by).map((one) => ({ name: one.key, project: one.project, bytes: one.bytes })),
+  ];
+  return (
+    <>
+      {disk.notes?.map((note) => (
+        <p key={note} class="sh__note">
+          <Text value={note} />
+        </p>
+      ))}
+      <div class="two">
+        <section>
+          <h2 class="h">
+            Trash <span class="faint">{bytes(disk.trash.reduce((sum, one) => sum + one.bytes, 0))}</span>
+          </h2>
+          {disk.trash.length ? (
+            <table class="t t--plain">
+              <tbody>
+                {disk.trash.map((one) => (
+                  <tr key={one.id}>
+                    <td class="mono">
+                      <Text value={`${one.project}/${one.label}`} />
+                    </td>
+                    <td class="num dim">{bytes(one.bytes)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          ) : (
+            <p class="dim">empty</p>
+          )}
+          {disk.trash.length > 0 && (
+            <p>
+              <a class="link" href="/settings/trash">
+                Restore from the trash
+              </a>
+            </p>
+          )}
+        </section>
+        <section>
+          <h2 class="h">
+            Used by no workspace <span class="faint">{bytes(unused.reduce((sum, one) => sum + one.bytes, 0))}</span>
+          </h2>
+          {unused.length ? (
+            <table class="t t--plain">
+              <tbody>
+                {unused.slice(0, 20).map((one) => (
+                  <tr key={one.name}>
+                    <td class="mono cut">
+                      <Text value={one.name} />
+                    </td>
+                    <td class="dim">{one.project && <Text value={one.project} />}</td>
+                    <td class="num dim">{bytes(one.bytes)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          ) : (
+            <p class="dim">nothing</p>
+          )}
+        </section>
+      </div>
+    </>
+  );
+}

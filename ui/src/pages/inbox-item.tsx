@@ -1,0 +1,230 @@
+// One item: its reason, what there is to see, the field or button that answers it, and what stands around it.
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api/client";
+import type { InboxItem, Session, Workspace } from "../api/types";
+import { clock, plural } from "../lib/format";
+import { Age, Button, Cap, Glyph, Icon, Pm, Text } from "../parts/basic";
+import { useLoad } from "../parts/hooks";
+import { Menu } from "../parts/overlay";
+import { asked, remove, startOrStop } from "../state/actions";
+import { lookOf, preview, serviceState } from "../state/attention";
+import { go, paths } from "../state/route";
+import { byId, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
+import { others } from "./inbox-next";
+import { Question, RunTail, Refused, Limit, Summary, Answers } from "./inbox-reasons";
+
+export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void }) {
+  const look = lookOf(item.reason);
+  const workspace = byId.value.get(item.workspace);
+  const session = sessionOf(item);
+  const agent = session?.agent ?? runsOf.value.get(item.workspace)?.[0]?.agent;
+  return (
+    <>
+      <header class="ask">
+        <p class="ask__meta">
+          <span class={`tag tag--${look.tone}`}>
+            <Icon name={look.icon} />
+            {look.title}
+          </span>
+          <span>
+            {agent ? (
+              <>
+                <Text value={agent} /> in{" "}
+              </>
+            ) : null}
+            <a class="link mono" href={paths.workspace(item.workspace)}>
+              <Text value={`${item.project}/${item.label}`} />
+            </a>
+          </span>
+          <span class="faint hide-1280">
+            {clock(item.since)}, <Age time={item.since} /> ago
+          </span>
+        </p>
+        <h2 class="ask__title">
+          <Text value={item.text} />
+        </h2>
+        {item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
+        <div class="ask__acts">
+          <Button small cap="z" onClick={onSnooze}>
+            Snooze
+          </Button>
+          <a class="btn btn--small" href={paths.workspace(item.workspace)}>
+            Open workspace
+            <Cap keys="o" />
+          </a>
+          {workspace && (
+            <Menu
+              says="More"
+              choices={[
+                {
+                  label: workspace.state === "running" ? "Stop" : "Start",
+                  icon: "stop",
+                  run: () => void startOrStop(workspace),
+                },
+                {
+                  label: "Snapshot…",
+                  icon: "snapshot",
+                  run: () => {
+                    asked.value = { kind: "snapshot", workspace };
+                  },
+                },
+                { label: "Remove", icon: "trash", danger: true, run: () => void remove(workspace) },
+              ]}
+            />
+          )}
+        </div>
+      </header>
+      {workspace && <Middle item={item} workspace={workspace} session={session} />}
+      {workspace && <Around workspace={workspace} />}
+    </>
+  );
+}
+
+function sessionOf(item: InboxItem): Session | undefined {
+  const live = (sessionsOf.value.get(item.workspace) ?? []).filter((one) => one.state === "running");
+  return live.find((one) => one.attention) ?? live.find((one) => one.agent) ?? live[0];
+}
+
+function Middle({ item, workspace, session }: { item: InboxItem; workspace: Workspace; session: Session | undefined }) {
+  switch (item.reason) {
+    case "question":
+    case "stalled":
+      return session ? <Question session={session} /> : <RunTail workspace={workspace} />;
+    case "refused":
+      return <Refused workspace={workspace} />;
+    case "limit":
+      return <Limit workspace={workspace} />;
+    case "failed":
+      return (
+        <>
+          <RunTail workspace={workspace} />
+          <GoReview item={item} />
+        </>
+      );
+    case "conflict":
+      return (
+        <p class="reply">
+          <Button kind="primary" cap="⏎" onClick={() => go(paths.compare([item.workspace, ...others(item)].slice(0, 4)))}>
+            Compare
+          </Button>
+        </p>
+      );
+    case "comment":
+      return (
+        <>
+          <Answers workspace={workspace} />
+          <GoReview item={item} />
+        </>
+      );
+    default:
+      return (
+        <>
+          <Summary workspace={workspace} />
+          <GoReview item={item} />
+        </>
+      );
+  }
+}
+
+const GoReview = ({ item }: { item: InboxItem }) => (
+  <p class="reply">
+    <a class="btn btn--primary" href={paths.review(item.workspace)}>
+      Review
+      <Cap keys="⏎" />
+    </a>
+  </p>
+);
+
+function Around({ workspace }: { workspace: Workspace }) {
+  const [asOf] = useState(workspace.id);
+  useEffect(() => {
+    void loadTurn(workspace.id).catch(() => undefined);
+  }, [asOf, lastTurns.value.has(workspace.id)]);
+  const run = runsOf.value.get(workspace.id)?.find((one) => one.message);
+  const turn = lastTurns.value.get(workspace.id);
+  const page = preview(workspace);
+  const hosts = useLoad(
+    async (signal) => [
+      ...new Set(
+        (
+          await api.get("/api/v1/workspaces/{id}/egress", {
+            path: { id: workspace.id },
+            query: { limit: 200 },
+            signal,
+          })
+        ).egress
+          .filter((one) => !one.reason && one.kind !== "resolve")
+          .map((one) => one.name ?? one.address ?? "?"),
+      ),
+    ],
+    [workspace.id],
+  );
+  return (
+    <dl class="around">
+      {run?.message && (
+        <div>
+          <dt>Asked to</dt>
+          <dd>
+            “<Text value={run.message.length > 400 ? `${run.message.slice(0, 400)}…` : run.message} />”
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Changed so far</dt>
+        <dd>
+          {turn ? (
+            <>
+              {plural(turn.files, "file")} <Pm added={turn.added} removed={turn.removed} />{" "}
+              <span class="faint">at @{turn.n}</span>{" "}
+            </>
+          ) : (
+            <span class="faint">no turn yet </span>
+          )}
+          <a class="link" href={paths.review(workspace.id)}>
+            Review <kbd>r</kbd>
+          </a>
+        </dd>
+      </div>
+      {workspace.services.length > 0 && (
+        <div>
+          <dt>Services</dt>
+          <dd class="svcs">
+            {workspace.services.map((one) => (
+              <span key={one.name}>
+                <Glyph state={serviceState(one)} says={one.state} />
+                <Text value={one.name} />
+              </span>
+            ))}
+          </dd>
+        </div>
+      )}
+      {page && (
+        <div>
+          <dt>Preview</dt>
+          <dd>
+            <a class="link mono" href={page} target="_blank" rel="noopener noreferrer">
+              <Text value={page.replace(/^https?:\/\//, "")} />
+            </a>
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Went out to</dt>
+        <dd>
+          {hosts.value?.length ? (
+            hosts.value.slice(0, 8).map((host, i) => (
+              <span key={host}>
+                {i > 0 && ", "}
+                <span class="mono">
+                  <Text value={host} />
+                </span>
+              </span>
+            ))
+          ) : (
+            <span class="faint">nothing</span>
+          )}
+        </dd>
+      </div>
+    </dl>
+  );
+}

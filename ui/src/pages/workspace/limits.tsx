@@ -1,0 +1,117 @@
+// Limits of a workspace with its use of them, and the isolation that the kernel enforces for it.
+import { api } from "../../api/client";
+import type { Workspace } from "../../api/types";
+import { bytes, bytesOf } from "../../lib/format";
+import { Meter, Spark, Text } from "../../parts/basic";
+import { useLoad } from "../../parts/hooks";
+import { numbers } from "../../state/store";
+
+export function Limits({ one }: { one: Workspace }) {
+  const now = numbers.value.get(one.id);
+  const { cpus, memory, disk, processes } = one.limits;
+  const secrets = useLoad(
+    async (signal) => (await api.get("/api/v1/workspaces/{id}/secrets", { path: { id: one.id }, signal })).secrets,
+    [one.id, one.state],
+  );
+  return (
+    <section class="panel">
+      <div class="panel__head">
+        <h2>Limits</h2>
+        {(one.isolation.limits_reached?.length ?? 0) > 0 && (
+          <span class="panel__note is-needs">
+            reached: <Text value={one.isolation.limits_reached!.join(", ")} />
+          </span>
+        )}
+      </div>
+      <dl class="limits">
+        <div>
+          <dt>CPU</dt>
+          <dd>
+            <Spark values={now?.history.cpu ?? []} top={cpus ?? 2} width={72} />
+          </dd>
+          <dd>
+            {(now?.cpu ?? 0).toFixed(1)}
+            {cpus ? ` of ${cpus}` : ""}
+          </dd>
+        </div>
+        <div>
+          <dt>Memory</dt>
+          <dd>
+            <Spark values={now?.history.memory ?? []} top={memory ?? Math.max(1, ...(now?.history.memory ?? []))} width={72} />
+          </dd>
+          <dd>{now ? (memory ? bytesOf(now.memory, memory) : bytes(now.memory)) : "–"}</dd>
+        </div>
+        <div>
+          <dt>Disk</dt>
+          <dd>{now?.disk != null && disk ? <Meter part={now.disk} whole={disk} width={72} /> : null}</dd>
+          <dd>{now?.disk != null ? (disk ? bytesOf(now.disk, disk) : bytes(now.disk)) : "–"}</dd>
+        </div>
+        <div>
+          <dt>Processes</dt>
+          <dd />
+          <dd>
+            {now?.processes ?? "–"}
+            {processes ? ` of ${processes}` : ""}
+          </dd>
+        </div>
+        {(secrets.value ?? []).map((secret) => (
+          <div key={secret.name}>
+            <dt>Secret</dt>
+            <dd />
+            <dd class="cut" title={secret.state}>
+              <span class="mono">
+                <Text value={secret.name} />
+              </span>{" "}
+              {secret.to.length ? `to ${secret.to.join(", ")}` : ""} <span class="faint">{secret.state}</span>
+            </dd>
+          </div>
+        ))}
+        <div>
+          <dt>Id</dt>
+          <dd />
+          <dd class="mono">{one.id}</dd>
+        </div>
+      </dl>
+    </section>
+  );
+}
+
+const PARTS = ["user", "mount", "pid", "net", "ipc", "seccomp", "no_new_privs", "landlock"] as const;
+
+/** What the kernel enforces for this workspace, part by part. */
+export function Isolation({ one }: { one: Workspace }) {
+  const { isolation } = one;
+  const parts: [string, boolean][] = [
+    ...PARTS.map((part): [string, boolean] => [part.replaceAll("_", " "), isolation[part]]),
+    ["control groups", Boolean(isolation.cgroup)],
+  ];
+  const inForce = parts.filter(([, on]) => on).length;
+  const whole = isolation.degraded.length === 0;
+  return (
+    <section class="panel">
+      <div class="panel__head">
+        <h2>Isolation</h2>
+        <span class={`panel__note ${whole ? "is-ready" : "is-degraded"}`}>
+          {whole ? "full" : "weaker"}, {inForce} of {parts.length} parts
+        </span>
+      </div>
+      <p class="panel__note">
+        {parts.map(([name, on], i) => (
+          <span key={name} class={on ? "" : "is-degraded"}>
+            {i > 0 && ", "}
+            {name}
+            {on ? "" : " (missing)"}
+          </span>
+        ))}
+      </p>
+      {(one.protected_paths?.length ?? 0) > 0 && (
+        <p class="panel__note">
+          Read-only inside:{" "}
+          <span class="mono">
+            <Text value={one.protected_paths!.join(", ")} />
+          </span>
+        </p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,155 @@
+// Live logs: lines arrive in batches of one frame, only those on the screen are drawn, the newest are kept.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { lines } from "../../api/client";
+import type { LogLine, Workspace } from "../../api/types";
+import { exact } from "../../lib/format";
+import { matches, parseFilter } from "../../lib/find";
+import { plain } from "../../lib/sgr";
+import { Coloured, Icon, IconButton, Text } from "../../parts/basic";
+
+const KEEP = 20_000;
+const ROW = 20;
+
+export interface LogState {
+  lines: LogLine[];
+  filter: string;
+  setFilter: (text: string) => void;
+  off: Set<string>;
+  toggle: (service: string) => void;
+  paused: boolean;
+  setPaused: (paused: boolean) => void;
+}
+
+export function useLogs(one: Workspace): LogState {
+  const [kept, setKept] = useState<LogLine[]>([]);
+  const [filter, setFilter] = useState("");
+  const [off, setOff] = useState<Set<string>>(new Set());
+  const [paused, setPaused] = useState(false);
+  useEffect(() => {
+    const stop = new AbortController();
+    let fresh: LogLine[] = [];
+    let frame = 0;
+    const flush = () => {
+      frame = 0;
+      const batch = fresh;
+      fresh = [];
+      setKept((before) => [...before, ...batch].slice(-KEEP));
+    };
+    setKept([]);
+    void (async () => {
+      try {
+        for await (const line of lines<LogLine>("get", `/api/v1/workspaces/${one.id}/logs`, {
+          query: { last: 500, follow: one.state === "running" },
+          signal: stop.signal,
+        })) {
+          fresh.push(line);
+          frame ||= requestAnimationFrame(flush);
+        }
+      } catch {
+        /* The banner of the frame says that the daemon does not answer; the page reads again with the workspace. */
+      }
+    })();
+    return () => {
+      stop.abort();
+      cancelAnimationFrame(frame);
+    };
+  }, [one.id, one.state]);
+  const toggle = (service: string) =>
+    setOff((before) => {
+      const next = new Set(before);
+      if (!next.delete(service)) next.add(service);
+      return next;
+    });
+  return { lines: kept, filter, setFilter, off, toggle, paused, setPaused };
+}
+
+export const LogControls = ({ logs, services }: { logs: LogState; services: string[] }) => (
+  <div class="tabs__end hide-phone">
+    <label class="field ws__filter">
+      <Icon name="filter" />
+      <span class="vh">Filter logs, or a time to go to</span>
+      <input
+        type="text"
+        data-filter
+        placeholder="-debug or 14:18"
+        value={logs.filter}
+        spellcheck={false}
+        onInput={(event) => logs.setFilter(event.currentTarget.value)}
+      />
+    </label>
+    <div class="seg seg--small" role="group" aria-label="Services">
+      {services.map((name) => (
+        <button key={name} type="button" aria-pressed={!logs.off.has(name)} onClick={() => logs.toggle(name)}>
+          <Text value={name} />
+        </button>
+      ))}
+    </div>
+    <IconButton
+      icon={logs.paused ? "play" : "pause"}
+      says={logs.paused ? "Go on" : "Pause"}
+      onClick={() => logs.setPaused(!logs.paused)}
+    />
+  </div>
+);
+
+const TIME = /^\d\d:\d\d(:\d\d)?$/;
+const level = (text: string): string =>
+  /\b(error|fatal|panic|exception|traceback)\b/i.test(text) ? "is-failed" : /\bwarn(ing)?\b/i.test(text) ? "is-needs" : "";
+
+export function Logs({ logs }: { logs: LogState }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [at, setAt] = useState({ top: 0, view: 272 });
+  const atEnd = useRef(true);
+  const frozen = useRef<LogLine[]>([]);
+  if (!logs.paused) frozen.current = logs.lines;
+  const source = frozen.current;
+  const time = TIME.test(logs.filter) ? logs.filter : null;
+  const shown = useMemo(() => {
+    const filter = parseFilter(time ? "" : logs.filter);
+    const wanted = filter.fields.get("service");
+    return source.filter(
+      (line) => !logs.off.has(line.service) && (!wanted || line.service === wanted) && matches(filter, plain(line.text)),
+    );
+  }, [source, logs.filter, logs.off]);
+  const first = Math.max(0, Math.floor(at.top / ROW) - 20);
+  const last = Math.min(shown.length, Math.ceil((at.top + at.view) / ROW) + 20);
+  useEffect(() => {
+    if (atEnd.current && !logs.paused && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [shown]);
+  useEffect(() => {
+    if (!time || !box.current) return;
+    const found = shown.findIndex((line) => exact(line.time) >= time);
+    if (found >= 0) {
+      atEnd.current = false;
+      box.current.scrollTop = found * ROW;
+    }
+  }, [time]);
+  const onScroll = () => {
+    const { scrollTop: top, clientHeight: view, scrollHeight } = box.current!;
+    atEnd.current = top + view >= scrollHeight - ROW;
+    setAt({ top, view });
+  };
+  return (
+    <div class="ws__dock scroll" id="logs" role="tabpanel" aria-labelledby="dock-logs" tabIndex={0} ref={box} onScroll={onScroll}>
+      {shown.length === 0 && (
+        <p class="inbox__end">{source.length ? "No line fits the filter." : "The services have said nothing yet."}</p>
+      )}
+      <div class="log log--rows" style={{ height: `${shown.length * ROW}px`, paddingTop: `${first * ROW}px` }}>
+        {shown.slice(first, last).map((line, i) => {
+          const tone = level(plain(line.text));
+          return (
+            <div key={first + i} class={tone}>
+              <time>{exact(line.time)}</time>
+              <span class="src" title={line.stream}>
+                <Text value={line.service} />
+              </span>
+              <span class={tone}>
+                <Coloured value={line.text} />
+              </span>
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
