@@ -31,4 +31,10 @@ impl<K: Clone + Eq + Hash> Locks<K> {
         };
         lock.lock_owned().await
     }
+
+    /// Whether a task holds or awaits the lock.
+    pub(crate) fn is_wanted(&self, key: &K) -> bool {
+        let locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.get(key).is_some_and(|lock| lock.strong_count() > 0)
+    }
 }

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 /// How many workspaces a list observes at once.
 const MOST_LOOKS: usize = 64;
 
-/// The longest time that `show` waits for an operation under way.
+/// The longest time that `show` and lists wait for an operation under way.
 const LONGEST_TURN: Duration = Duration::from_secs(2);
 
 /// A workspace: its record and its latest observation.
@@ -87,11 +87,12 @@ impl Engine {
             looks.spawn(async move {
                 // The semaphore is never closed.
                 let _turn = turns.acquire().await;
-                (position, inner.look(record, name).await)
+                (position, inner.look_between_operations(record, name).await)
             });
         }
         while let Some(look) = looks.join_next().await {
-            views.push(joined(look)?);
+            let (position, view) = joined(look)?;
+            views.extend((view.state != State::Removed).then_some((position, view)));
         }
         inner.ask_silent();
         views.sort_by_key(|(position, _)| *position);
@@ -145,17 +146,9 @@ impl Engine {
 
     /// One workspace, live or in the trash.
     pub async fn show(&self, id: &WorkspaceId) -> Result<View, Fault> {
-        let view = self.inner.show(id).await?;
-        if view.state != State::Failed {
-            return Ok(view);
-        }
-        // A workspace that is being restarted or stopped is not failed: observe it again
-        // afterwards.
-        let turn = self.inner.workspaces.lock(id);
-        let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
-            return Ok(view);
-        };
-        self.inner.show(id).await
+        let record = self.inner.record(id).await?;
+        let name = self.inner.project_name(&record.project_id).await?;
+        Ok(self.inner.look_between_operations(record, name).await)
     }
 
     /// As [`show`](Self::show), after the operations under way have ended.
@@ -218,6 +211,29 @@ impl Inner {
     ) -> Result<View, Fault> {
         let name = self.project_name(&record.project_id).await?;
         Ok(self.judge(record, name, Observed::now(Ok(observation))))
+    }
+
+    /// A workspace that is being restarted or stopped has no processes for a moment and is not failed: it is observed
+    /// again after the operation. The caller does not hold the workspace's lock.
+    async fn look_between_operations(&self, record: WorkspaceRecord, project: ProjectName) -> View {
+        let was_wanted = self.workspaces.is_wanted(&record.id);
+        let view = self.look(record, project).await;
+        let is_changing = was_wanted || self.workspaces.is_wanted(&view.record.id);
+        if view.state != State::Failed || !is_changing {
+            return view;
+        }
+        let turn = self.workspaces.lock(&view.record.id);
+        let Ok(_turn) = tokio::time::timeout(LONGEST_TURN, turn).await else {
+            return view;
+        };
+        match self.record(&view.record.id).await {
+            Ok(record) => self.look(record, view.project).await,
+            Err(fault) => {
+                // It was deleted meanwhile, or the store cannot be read, which the next request reports.
+                tracing::debug!(id = %view.record.id, %fault, "not observed again");
+                view
+            }
+        }
     }
 
     async fn look(&self, record: WorkspaceRecord, project: ProjectName) -> View {

@@ -1,6 +1,6 @@
 //! Start, stop, restart, rename, remove: the effects, the answers, and what failures leave.
 
-use crate::world::{Island, When, Wrong, made, project};
+use crate::world::{Island, When, Wrong, eventually, made, project};
 use holm_core::plan::{Action, Files, Keeper, State};
 use holm_core::{Code, Label, WorkspaceId};
 use holm_engine::Removal;
@@ -30,6 +30,30 @@ async fn processes_come_and_go_and_files_stay() {
         assert!(state.trash.contains_key(id.as_str()));
     });
     island.world.assert_empty();
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_being_restarted_is_not_called_failed() {
+    let island = Island::new();
+    let engine = island.engine();
+    let shop = project(&engine).await;
+    let id = made(&engine, &shop, "fix").await.record.id;
+    let world = &island.world;
+    world.set_trouble(Action::Launch, When::Before, Wrong::Wait);
+    let restarting = tokio::spawn({
+        let (engine, id) = (engine.clone(), id.clone());
+        async move { engine.restart(&id).await }
+    });
+    world.trouble_met().await;
+    let before = world.with(|state| state.looks);
+    let both_looked = || async { world.with(|state| state.looks) >= before + 2 };
+    let (listed, shown, ()) = tokio::join!(engine.list(), engine.show(&id), async {
+        eventually(both_looked).await;
+        world.end_trouble();
+    });
+    assert_eq!(listed.unwrap()[0].state, State::Running);
+    assert_eq!(shown.unwrap().state, State::Running);
+    restarting.await.unwrap().unwrap();
 }
 
 #[tokio::test]

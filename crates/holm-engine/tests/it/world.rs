@@ -48,6 +48,8 @@ pub enum Wrong {
     Fail,
     /// Never return: the daemon dies here.
     Hang,
+    /// Goes on after [`World::end_trouble`].
+    Wait,
 }
 
 #[derive(Default)]
@@ -140,6 +142,11 @@ impl World {
         tokio::time::timeout(LIMIT, met).await.unwrap().unwrap();
     }
 
+    pub fn end_trouble(&self) {
+        self.with(|state| state.trouble = None);
+        self.reached.send_modify(|_| {});
+    }
+
     /// Nothing of any workspace is left, but for bases and the trash.
     pub fn assert_empty(&self) {
         self.with(|state| {
@@ -156,6 +163,13 @@ impl World {
                 match wrong {
                     Wrong::Fail => Err(Fault::new(Code::StartFailed, "made to fail", "none")),
                     Wrong::Hang => std::future::pending().await,
+                    Wrong::Wait => {
+                        let mut reached = self.reached.subscribe();
+                        let ended =
+                            reached.wait_for(|_| self.with(|state| state.trouble.is_none()));
+                        tokio::time::timeout(LIMIT, ended).await.unwrap().unwrap();
+                        Ok(())
+                    }
                 }
             }
             _ => Ok(()),
