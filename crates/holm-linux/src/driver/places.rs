@@ -12,7 +12,7 @@ use holm_keeper::directories::WorkspaceDirs;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// At most one workspace's places.
 #[derive(Default)]
@@ -23,17 +23,20 @@ pub struct Places(Mutex<Option<PathBuf>>);
 impl Places {
     /// Gives a new workspace its places: the spare ones, or new ones. The workspace's directory does not exist yet.
     pub fn take(&self, dirs: &WorkspaceDirs) -> io::Result<()> {
-        let spare = self.lock().take();
-        match spare.map(|spare| fs::rename(spare, &dirs.dir)) {
-            Some(Ok(())) => Ok(()),
-            // Something has removed the spare ones.
-            Some(Err(_)) | None => make(dirs),
+        // The lock is held during the rename, because `refill` uses the same name. A creation does not wait for `refill`:
+        // it can make its own places in that time. The rename fails if something has removed the spare ones.
+        if let Ok(mut spare) = self.0.try_lock()
+            && let Some(path) = spare.take()
+            && fs::rename(path, &dirs.dir).is_ok()
+        {
+            return Ok(());
         }
+        make(dirs)
     }
 
     /// Makes the next places if there are none. Without them the next creation takes a little longer.
     pub fn refill(&self, layout: &Layout) {
-        let mut spare = self.lock();
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.is_some() {
             return;
         }
@@ -45,10 +48,6 @@ impl Places {
             Ok(()) => *spare = Some(dirs.dir),
             Err(error) => tracing::warn!(%error, "cannot make the places of the next workspace"),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -82,6 +81,35 @@ mod tests {
                 content(&path, found, top);
             }
         }
+    }
+
+    #[test]
+    fn creations_at_the_same_time_get_whole_places() {
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout {
+            data_dir: place.path().to_owned(),
+            run_dir: place.path().to_owned(),
+        };
+        fs::create_dir(place.path().join("workspaces")).unwrap();
+        let places = Places::default();
+        let create = || {
+            let mut found = Vec::new();
+            for _ in 0..50 {
+                let dirs = layout.workspace(&WorkspaceId::random());
+                places.take(&dirs).unwrap();
+                places.refill(&layout);
+                let mut below = BTreeSet::new();
+                content(&dirs.dir, &mut below, &dirs.dir);
+                found.push(below);
+            }
+            found
+        };
+        let found = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(create)).collect();
+            let found = threads.into_iter().map(|thread| thread.join().unwrap());
+            found.flatten().collect::<BTreeSet<_>>()
+        });
+        assert_eq!(found.len(), 1, "some places differ from others");
     }
 
     #[test]
