@@ -24,11 +24,8 @@ const LONGEST: u64 = 256 * 1024;
 
 /// The configuration of an ordinary repository.
 pub(super) fn read(git_dir: &Path) -> Option<Config> {
-    let mut config = Config::default();
     let places = Places::find()?;
-    if let Some(path) = &places.system {
-        add(&mut config, b"system", path)?;
-    }
+    let mut config = places.system.read()?;
     for path in &places.global {
         add(&mut config, b"global", path)?;
     }
@@ -39,8 +36,16 @@ pub(super) fn read(git_dir: &Path) -> Option<Config> {
 
 /// The files beside the repository's own, in the order in which git reads them.
 struct Places {
-    system: Option<PathBuf>,
+    system: System,
     global: Vec<PathBuf>,
+}
+
+/// The configuration for all users.
+enum System {
+    None,
+    File(PathBuf),
+    /// git reads one of these files. Which one does not matter if no file has a value that holm uses.
+    OneOf([PathBuf; 2]),
 }
 
 // === impl Places ===
@@ -48,19 +53,20 @@ struct Places {
 impl Places {
     fn find() -> Option<Self> {
         let program = command::program().ok()?;
-        let is_known = program == Path::new(PROGRAM)
-            || program == Path::new(LOCAL_PROGRAM) && is_without_system(program, &LOCAL_SYSTEM);
-        is_known.then_some(())?;
+        let is_of_distribution = program == Path::new(PROGRAM);
+        let is_local = || program == Path::new(LOCAL_PROGRAM) && is_program(program);
+        (is_of_distribution || is_local()).then_some(())?;
         let variable = |name: &str| std::env::var_os(name);
         let absolute = |text: OsString| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
         let system = match (
             variable("GIT_CONFIG_NOSYSTEM"),
             variable("GIT_CONFIG_SYSTEM"),
         ) {
-            (Some(is_off), _) if is_off == "1" => None,
+            (Some(is_off), _) if is_off == "1" => System::None,
             (Some(_), _) => return None,
-            (None, Some(path)) => Some(absolute(path)?),
-            (None, None) => Some(PathBuf::from(SYSTEM)),
+            (None, Some(path)) => System::File(absolute(path)?),
+            (None, None) if is_of_distribution => System::File(SYSTEM.into()),
+            (None, None) => System::OneOf(LOCAL_SYSTEM.map(PathBuf::from)),
         };
         let global = match variable("GIT_CONFIG_GLOBAL") {
             Some(path) => vec![absolute(path)?],
@@ -77,19 +83,30 @@ impl Places {
     }
 }
 
-/// Whether this git has none of the files that it may read for all users. A script in its place may set anything, so only a
-/// program counts.
-fn is_without_system(program: &Path, system: &[&str]) -> bool {
-    let is_program = || {
-        let mut magic = [0; 4];
-        let read = fs::File::open(program).and_then(|mut file| file.read_exact(&mut magic));
-        read.is_ok() && magic == *b"\x7fELF"
-    };
-    let is_absent = |path: &&str| {
-        let found = fs::symlink_metadata(path);
-        found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-    };
-    system.iter().all(is_absent) && is_program()
+// === impl System ===
+
+impl System {
+    fn read(&self) -> Option<Config> {
+        let mut config = Config::default();
+        match self {
+            System::None => {}
+            System::File(path) => add(&mut config, b"system", path)?,
+            System::OneOf(paths) => {
+                for path in paths {
+                    add(&mut config, b"system", path)?;
+                }
+                (config == Config::default()).then_some(())?;
+            }
+        }
+        Some(config)
+    }
+}
+
+/// A script in the place of git may set anything, so only a program counts.
+fn is_program(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && magic == *b"\x7fELF"
 }
 
 /// Adds the values of one file, which may be missing.
@@ -189,20 +206,28 @@ mod tests {
     }
 
     #[test]
-    fn a_git_of_the_administrator_is_known_only_without_files_for_all_users() {
+    fn a_git_of_the_administrator_is_known_if_files_for_all_users_do_not_matter() {
         let directory = tempfile::tempdir().unwrap();
-        let (script, there) = (directory.path().join("git"), directory.path().join("there"));
-        fs::write(
-            &script,
-            "#!/bin/sh\nexec /usr/bin/git -c user.name=Ada \"$@\"\n",
-        )
-        .unwrap();
-        fs::write(&there, "[user]\n").unwrap();
-        let (missing, there) = ("/nonexistent/gitconfig", there.to_str().unwrap());
-        let program = std::env::current_exe().unwrap();
-        assert!(is_without_system(&program, &[missing, missing]));
-        assert!(!is_without_system(&program, &[missing, there]));
-        assert!(!is_without_system(&script, &[missing, missing]));
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let missing = || directory.path().join("missing");
+        let plain = file("plain", "[filter \"lfs\"]\n\trequired = true\n");
+        let named = file("named", "[user]\n\tname = Ada\n");
+        let odd = file("odd", "[include]\n\tpath = other\n");
+        let knows = |paths| System::OneOf(paths).read().is_some();
+        assert!(knows([missing(), missing()]));
+        assert!(knows([plain.clone(), missing()]));
+        assert!(!knows([plain.clone(), named.clone()]));
+        assert!(!knows([named.clone(), missing()]));
+        assert!(!knows([missing(), odd]));
+        let read = System::File(named).read().unwrap();
+        assert_eq!(read.user_name.as_deref(), Some("Ada"));
+        assert!(is_program(&std::env::current_exe().unwrap()));
+        let script = "#!/bin/sh\nexec /usr/bin/git -c user.name=Ada \"$@\"\n";
+        assert!(!is_program(&file("git", script)));
     }
 
     #[test]

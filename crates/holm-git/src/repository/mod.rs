@@ -70,7 +70,7 @@ pub struct Repository {
 }
 
 /// The parsed configuration.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Config {
     project_id: Option<ProjectId>,
     url: Option<String>,
