@@ -54,7 +54,7 @@ pub enum LineKind {
 }
 
 /// Where the next line of a hunk belongs, and how many are still to come on each side.
-struct Place {
+struct LineNumbers {
     old: u64,
     new: u64,
     old_left: u64,
@@ -67,7 +67,7 @@ const LONGEST_MARKED: usize = 2000;
 /// Parses the patch of one file and keeps at most this many lines.
 pub fn parse(patch: &str, most_lines: usize) -> FilePatch {
     let mut parsed = FilePatch::default();
-    let mut place: Option<Place> = None;
+    let mut place: Option<LineNumbers> = None;
     let mut count = 0;
     for line in patch.split_inclusive('\n') {
         let line = line.strip_suffix('\n').unwrap_or(line);
@@ -113,7 +113,7 @@ fn end_without_newline(parsed: &mut FilePatch) {
 }
 
 /// Parses `@@ -1,2 +3,4 @@ section`.
-fn header(line: &str) -> Option<(Hunk, Place)> {
+fn header(line: &str) -> Option<(Hunk, LineNumbers)> {
     let (ranges, section) = line.strip_prefix("@@ -")?.split_once(" @@")?;
     let (old, new) = ranges.split_once(" +")?;
     let range = |text: &str| {
@@ -129,7 +129,7 @@ fn header(line: &str) -> Option<(Hunk, Place)> {
         header: section.trim().to_owned(),
         lines: Vec::new(),
     };
-    let place = Place {
+    let place = LineNumbers {
         old: old_start,
         new: new_start,
         old_left: old_lines,
@@ -199,9 +199,9 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-// === impl Place ===
+// === impl LineNumbers ===
 
-impl Place {
+impl LineNumbers {
     fn take(&mut self, line: &str) -> HunkLine {
         let kind = match line.as_bytes().first() {
             Some(b'+') => LineKind::Add,

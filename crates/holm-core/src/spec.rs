@@ -48,7 +48,7 @@ pub struct WorkspaceSpec {
     pub toolchains: Vec<PathBuf>,
     /// Files of the user's home to copy at creation (`[home] copy`), absolute.
     pub home_copies: Vec<PathBuf>,
-    pub limits: Limits,
+    pub limits: SpecLimits,
     /// Empty for a workspace that was created before networks existed.
     #[serde(default)]
     pub network: Network,
@@ -341,7 +341,7 @@ pub struct Environment {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct SpecLimits {
     pub memory_bytes: Option<u64>,
     pub cpus: Option<f64>,
     pub processes: Option<u64>,

@@ -10,7 +10,7 @@ use holm_core::config::DriverName;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Base, Files, Keeper};
 use holm_core::spec::{
-    Brought, Code, Environment, Layers, Limits, Network, Purpose, Siblings, WorkspaceSpec,
+    Brought, Code, Environment, Layers, Network, Purpose, Siblings, SpecLimits, WorkspaceSpec,
 };
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use std::collections::{HashMap, HashSet};
@@ -51,7 +51,7 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
         env: Vec::new(),
         toolchains: Vec::new(),
         home_copies: Vec::new(),
-        limits: Limits::default(),
+        limits: SpecLimits::default(),
         network: Network::default(),
         services: Vec::new(),
         allow_degraded: Vec::new(),

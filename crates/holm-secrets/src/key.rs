@@ -31,7 +31,7 @@ pub enum Protection {
 
 /// Where a key is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum KeyStorage {
     File,
     Passphrase,
     Keyring,
@@ -77,9 +77,9 @@ pub struct Locked {
     sealed: Sealed,
 }
 
-// === impl Place ===
+// === impl KeyStorage ===
 
-impl Place {
+impl KeyStorage {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -92,11 +92,11 @@ impl Place {
 // === impl Protection ===
 
 impl Protection {
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> KeyStorage {
         match self {
-            Self::File => Place::File,
-            Self::Passphrase(_) => Place::Passphrase,
-            Self::Keyring => Place::Keyring,
+            Self::File => KeyStorage::File,
+            Self::Passphrase(_) => KeyStorage::Passphrase,
+            Self::Keyring => KeyStorage::Keyring,
         }
     }
 }
@@ -138,11 +138,11 @@ impl KeyFile {
         file::replace(path, &Zeroizing::new(text)).map_err(KeyError::File)
     }
 
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> KeyStorage {
         match self.kept {
-            Kept::Plain(_) => Place::File,
-            Kept::Passphrase(_) => Place::Passphrase,
-            Kept::Keyring => Place::Keyring,
+            Kept::Plain(_) => KeyStorage::File,
+            Kept::Passphrase(_) => KeyStorage::Passphrase,
+            Kept::Keyring => KeyStorage::Keyring,
         }
     }
 

@@ -19,5 +19,5 @@ pub mod seal;
 mod value;
 pub mod vault;
 
-pub use key::{KeyError, Place, Protection};
+pub use key::{KeyError, KeyStorage, Protection};
 pub use value::{InvalidValue, LONGEST_VALUE, Value};

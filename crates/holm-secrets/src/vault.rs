@@ -5,7 +5,7 @@
 //! records open with one of the two keys.
 
 use crate::file;
-use crate::key::{KeyError, KeyFile, Place, Protection};
+use crate::key::{KeyError, KeyFile, KeyStorage, Protection};
 use crate::keyring::{Keyring, KeyringError};
 use crate::seal::{MasterKey, SealError, Sealed};
 use crate::value::Value;
@@ -55,7 +55,7 @@ enum Key {
     None,
     Open {
         key: MasterKey,
-        place: Place,
+        place: KeyStorage,
     },
     Locked(KeyFile),
     /// The keyring has the key but did not return it, and why.
@@ -178,9 +178,9 @@ impl Vault {
         vault.key = match file.plain()? {
             Some(key) => Key::Open {
                 key,
-                place: Place::File,
+                place: KeyStorage::File,
             },
-            None if file.place() == Place::Keyring => fetched(&vault.keyring, file),
+            None if file.place() == KeyStorage::Keyring => fetched(&vault.keyring, file),
             None => Key::Locked(file),
         };
         if let Some(records) = records {
@@ -222,7 +222,7 @@ impl Vault {
     }
 
     /// Where the key is; `None`: there is no key yet.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<KeyStorage> {
         match &self.key {
             Key::None => None,
             Key::Open { place, .. } => Some(*place),
@@ -366,8 +366,8 @@ impl Vault {
 
     /// Deletes an unused key from the keyring. A key that cannot be deleted opens nothing and does
     /// no harm.
-    fn forget(&self, place: Place, id: &str) {
-        if place == Place::Keyring {
+    fn forget(&self, place: KeyStorage, id: &str) {
+        if place == KeyStorage::Keyring {
             let _ = self.keyring.forget(id);
         }
     }
@@ -431,7 +431,7 @@ fn fetched(keyring: &Keyring, file: KeyFile) -> Key {
     match keyring.get(&file.id) {
         Ok(key) => Key::Open {
             key,
-            place: Place::Keyring,
+            place: KeyStorage::Keyring,
         },
         Err(why) => Key::Elsewhere(file, why),
     }

@@ -9,15 +9,15 @@ use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::address;
 use holm_core::config::{
-    Egress as ConfigEgress, EgressMode, Limits as ConfigLimits, Name, Policy, Port, Project,
-    ProjectConfig, Root, SIBLINGS, Scope, Variable,
+    Egress as ConfigEgress, EgressMode, Limits, Name, Policy, Port, Project, ProjectConfig, Root,
+    SIBLINGS, Scope, Variable,
 };
 use holm_core::environment::looks_secret;
 use holm_core::policy::Typed;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{
-    Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Limits,
-    Network, Purpose, Shared, Siblings, Version, Volume,
+    Brought, Cache, Code as CodeSpec, Declared, DeclaredPort, Dirty, Egress, Environment, Network,
+    Purpose, Shared, Siblings, SpecLimits, Version, Volume,
 };
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_core::{Code, Fault};
@@ -353,7 +353,7 @@ fn code(create: &CreateWorkspace, project: &ProjectRecord) -> CodeSpec {
 
 /// The project's limits override the user's. Explicit limits of the project are enforced or
 /// refused.
-pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
+pub fn limits(project: &Limits, user: &Limits) -> SpecLimits {
     let written = [
         ("memory", project.memory.is_some()),
         ("cpus", project.cpus.is_some()),
@@ -361,7 +361,7 @@ pub fn limits(project: &ConfigLimits, user: &ConfigLimits) -> Limits {
         ("disk", project.disk.is_some()),
     ];
     let required = written.iter().filter(|(_, is_written)| *is_written);
-    Limits {
+    SpecLimits {
         memory_bytes: project.memory.or(user.memory),
         cpus: project.cpus.or(user.cpus),
         processes: project.processes.or(user.processes),

@@ -14,7 +14,7 @@ use axum::Router;
 use holm_config::paths::Paths;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_proxy::forward::{Bound, bind};
-use holm_proxy::front::{BodyError, Daemon, Front, Generation, Hooks, Limits};
+use holm_proxy::front::{BodyError, Daemon, DoorLimits, Front, Generation, Hooks};
 use http_body_util::BodyExt;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ impl Door {
         };
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let (inward, table) = (routes.inward().clone(), routes.table().clone());
-        let limits = Limits::for_files(files);
+        let limits = DoorLimits::for_files(files);
         let front = Front::new(inward, table, hooks, self.port, limits);
         front.serve(self.bound.into_listeners())
     }

@@ -6,10 +6,10 @@
 use super::App;
 use super::caller::Caller;
 use holm_config::policy::PolicyFile;
-use holm_core::config::{Destination, Limits as ConfigLimits, Name, ProjectConfig, ProtectedPath};
+use holm_core::config::{Destination, Limits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
 use holm_core::policy::{Breach, MachinePolicy, Rights, SourceKind, Typed};
-use holm_core::spec::{Limits, SecretSource, Siblings, WorkspaceSpec};
+use holm_core::spec::{SecretSource, Siblings, SpecLimits, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 
 /// This file is not an `include`: it belongs to every workspace.
@@ -152,7 +152,7 @@ fn rights(spec: &WorkspaceSpec) -> Result<Rights, Fault> {
         allow: allow
             .collect::<Result<_, _>>()
             .map_err(|error| damaged(&error.to_string()))?,
-        limits: ConfigLimits {
+        limits: Limits {
             memory: spec.limits.memory_bytes,
             cpus: spec.limits.cpus,
             processes: spec.limits.processes,
@@ -196,7 +196,7 @@ fn kind(source: &SecretSource) -> SourceKind {
 
 /// Writes the narrowed values into a spec. The policy's limits are enforced or refused, like
 /// explicit ones of `holm.toml`.
-fn put(spec: &mut WorkspaceSpec, narrow: Rights, bounded: &ConfigLimits) {
+fn put(spec: &mut WorkspaceSpec, narrow: Rights, bounded: &Limits) {
     let egress = &mut spec.network.egress;
     egress.mode = narrow.mode;
     egress.allow = narrow.allow.iter().map(ToString::to_string).collect();
@@ -212,7 +212,7 @@ fn put(spec: &mut WorkspaceSpec, narrow: Rights, bounded: &ConfigLimits) {
             required.push(name.to_owned());
         }
     }
-    spec.limits = Limits {
+    spec.limits = SpecLimits {
         memory_bytes: narrow.limits.memory,
         cpus: narrow.limits.cpus,
         processes: narrow.limits.processes,

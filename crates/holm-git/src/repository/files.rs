@@ -5,7 +5,7 @@
 //! (linked work trees, submodules, reftable, SHA-256, bare, partial, of another user) and everything
 //! unexpected gives `None`; then the caller asks git. These functions never fail.
 
-use super::Place;
+use super::Layout;
 use super::refs::SHARED;
 use crate::bare::is_object_id;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const ORDINARY: [&str; 2] = ["bare=false\n", "repositoryformatversion=0\n"];
 const LONGEST_CONFIG: u64 = 256 * 1024;
 
 /// The ordinary repository around `directory`.
-pub(super) fn place(directory: &Path) -> Option<Place> {
+pub(super) fn place(directory: &Path) -> Option<Layout> {
     let directory = directory.canonicalize().ok()?;
     let (toplevel, git_dir) = find(&directory)?;
     is_ordinary(&git_dir).then_some(())?;
@@ -48,7 +48,7 @@ pub(super) fn place(directory: &Path) -> Option<Place> {
         }
         None => (object(head.trim())?, "HEAD".to_owned()),
     };
-    Some(Place {
+    Some(Layout {
         toplevel,
         common_dir: git_dir.clone(),
         git_dir,

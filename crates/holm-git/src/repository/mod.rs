@@ -83,7 +83,7 @@ struct Config {
 }
 
 /// The parsed output of `git rev-parse`.
-struct Place {
+struct Layout {
     toplevel: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
@@ -134,7 +134,7 @@ impl Repository {
                 Some(list.args(["--null", "--show-scope", "--list"]).spawn())
             }
         };
-        let place = known.map_or_else(|| Place::ask(directory), Ok);
+        let place = known.map_or_else(|| Layout::ask(directory), Ok);
         // Waits for each before checking any result, so that no process is left running.
         let asked = asked.map(|asked| asked.and_then(|running| running.finish()));
         let place = place?;
@@ -215,20 +215,20 @@ impl Repository {
     }
 }
 
-// === impl Place ===
+// === impl Layout ===
 
-impl Place {
+impl Layout {
     /// Asks git.
-    fn ask(directory: &Path) -> Result<Place, GitError> {
+    fn ask(directory: &Path) -> Result<Layout, GitError> {
         let place = Git::client(directory, "rev-parse")?
             .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
             .more(["--git-common-dir", "--show-object-format", "HEAD"])
             .more(["--symbolic-full-name", "HEAD"])
             .run()?;
-        Place::read(directory, place).map_err(or_too_old)
+        Layout::read(directory, place).map_err(or_too_old)
     }
 
-    fn read(directory: &Path, finished: Finished) -> Result<Place, GitError> {
+    fn read(directory: &Path, finished: Finished) -> Result<Layout, GitError> {
         let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
         let is_unborn = complaint.contains("ambiguous argument 'HEAD'");
         if !finished.status.success() && !is_unborn {
@@ -260,7 +260,7 @@ impl Place {
         } else {
             (Some(from_end(3)), Some(from_end(2)))
         };
-        Ok(Place {
+        Ok(Layout {
             toplevel,
             git_dir,
             common_dir,
@@ -359,7 +359,7 @@ fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
 
 /// The main work tree: the parent of the common directory, or `core.worktree`, or, when the common
 /// directory is a bare repository, the current work tree.
-fn main_root(place: &Place, worktree: Option<PathBuf>) -> PathBuf {
+fn main_root(place: &Layout, worktree: Option<PathBuf>) -> PathBuf {
     if place.common_dir.file_name() == Some(".git".as_ref())
         && let Some(parent) = place.common_dir.parent()
     {

@@ -14,7 +14,7 @@ pub const DISK: &str = "disk_limit";
 pub const MEMORY: &str = "memory_limit";
 
 /// Notices when the kernel kills processes because the memory limit was reached.
-pub struct Limits {
+pub struct MemoryKills {
     platform: Arc<dyn Platform>,
     noticed: Mutex<Noticed>,
 }
@@ -25,9 +25,9 @@ struct Noticed {
     at: Option<Instant>,
 }
 
-// === impl Limits ===
+// === impl MemoryKills ===
 
-impl Limits {
+impl MemoryKills {
     pub fn new(platform: Arc<dyn Platform>) -> Self {
         Self {
             platform,
@@ -36,7 +36,7 @@ impl Limits {
     }
 
     /// How many processes the kernel has killed for want of memory; new ones go to the log.
-    pub fn memory_kills(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         let kills = self.platform.memory_kills();
         let mut noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
         if kills > noticed.kills {
@@ -53,7 +53,7 @@ impl Limits {
     /// Whether what just ended did so for want of memory.
     pub fn has_just_killed(&self) -> bool {
         const JUST: Duration = Duration::from_secs(1);
-        self.memory_kills();
+        self.count();
         let noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
         noticed.at.is_some_and(|at| at.elapsed() < JUST)
     }

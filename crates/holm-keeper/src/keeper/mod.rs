@@ -375,11 +375,11 @@ impl Keeper {
         self.registry.kill();
         self.registry.outside().finish();
         let stopped = self.registry.was_asked_to_stop();
-        let limits = self.registry.limits();
+        let memory_kills = self.registry.memory_kills();
         let reason = match self.registry.why_ended() {
             Some(why) => why,
             None if stopped => "stopped",
-            None if limits.has_just_killed() => limits::MEMORY,
+            None if memory_kills.has_just_killed() => limits::MEMORY,
             None => reason,
         };
         if !stopped {

@@ -7,7 +7,7 @@ pub use start::Started;
 
 use super::activity::Activity;
 use super::kept::Doors;
-use super::limits::Limits;
+use super::limits::MemoryKills;
 use super::outside::Outside;
 use super::runs::Runs;
 use super::secrets::Secrets;
@@ -40,7 +40,7 @@ pub struct Registry {
     pub activity: Activity,
     pub watchers: Watchers,
     isolation: Isolation,
-    limits: Limits,
+    memory_kills: MemoryKills,
     platform: Arc<dyn Platform>,
     init: Init,
     outside: Outside,
@@ -151,7 +151,7 @@ impl Registry {
             activity,
             watchers: Watchers::default(),
             isolation,
-            limits: Limits::new(Arc::clone(&platform)),
+            memory_kills: MemoryKills::new(Arc::clone(&platform)),
             platform,
             init,
             outside,
@@ -247,7 +247,7 @@ impl Registry {
             version: self.plan.version,
             id: self.plan.id.clone(),
             isolation: Isolation {
-                oom_kills: self.limits.memory_kills(),
+                oom_kills: self.memory_kills.count(),
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
@@ -295,8 +295,8 @@ impl Registry {
         &self.sessions
     }
 
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn memory_kills(&self) -> &MemoryKills {
+        &self.memory_kills
     }
 
     pub fn label(&self) -> String {
@@ -423,7 +423,7 @@ impl Registry {
             FromInit::Exited { pid, code } => {
                 if code == KILLED {
                     // Perhaps an OOM kill, which is logged.
-                    self.limits.memory_kills();
+                    self.memory_kills.count();
                     self.watchers.wake();
                 }
                 if let Some(mut running) = state.running.remove(&pid) {

@@ -12,7 +12,7 @@ use crate::plan::{LaunchFailure, Part, Plan};
 use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
 use holm_core::config::SETUP_RECEIVER;
 use holm_core::run::Requester;
-use holm_proxy::gateway::{Paths, Place, Placeholder};
+use holm_proxy::gateway::{Insertion, Paths, Placeholder};
 use holm_secrets::Value;
 use holm_secrets::audit::{Chain, EXPIRED, Happening};
 use holm_secrets::authority::Leaf;
@@ -461,7 +461,7 @@ impl State {
                 token: standin.token.clone()?,
                 value: grant.value.clone()?,
                 hosts: standin.hosts.clone(),
-                place: Place::Heads(Paths::All),
+                place: Insertion::Heads(Paths::All),
                 // Before that the keeper withdraws it itself.
                 expires_at: held
                     .ends

@@ -2,7 +2,7 @@
 
 use holm_core::Fault;
 use holm_core::spec::WorkspaceSpec;
-use holm_proxy::gateway::{NewTokens, Paths, Place, Placeholder};
+use holm_proxy::gateway::{Insertion, NewTokens, Paths, Placeholder};
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use serde::{Deserialize, Serialize};
@@ -113,11 +113,11 @@ impl SignIn {
             hosts: self.hosts.clone(),
             expires_at: None,
             place: match (self.is_refresh, self.paths.first()) {
-                (true, path) => Place::Renewal {
+                (true, path) => Insertion::Renewal {
                     agent: agent.to_owned(),
                     path: path.cloned().unwrap_or_default(),
                 },
-                (false, _) => Place::Heads(Paths::Listed(self.paths.clone())),
+                (false, _) => Insertion::Heads(Paths::Listed(self.paths.clone())),
             },
         }
     }

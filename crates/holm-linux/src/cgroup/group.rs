@@ -2,7 +2,7 @@
 //! the daemon or the next keeper removes them. The groups are recorded beside the workspace before
 //! they are created.
 
-use super::{Controller, Place, Version, make_directory, words};
+use super::{Controller, GroupParents, Version, make_directory, words};
 use holm_core::config::Limits;
 use holm_keeper::complain;
 use holm_keeper::directories::WorkspaceDirs;
@@ -44,7 +44,7 @@ impl Group {
     /// Creates the groups and sets the limits. A limit that the kernel rejects is no error here:
     /// [`Self::kept`] reports it.
     pub fn make(
-        place: &Place,
+        place: &GroupParents,
         id: &str,
         limits: &Limits,
         dirs: &WorkspaceDirs,
@@ -397,7 +397,7 @@ mod tests {
         }
         let all = [Controller::Memory, Controller::Cpu, Controller::Pids];
         let parent = place.path().to_owned();
-        let found = Place {
+        let found = GroupParents {
             version,
             directories: all.map(|controller| (controller, parent.clone())).into(),
         };
@@ -479,7 +479,7 @@ mod tests {
     }
 
     /// A real v2 group, which needs no controllers for this; only root can create one.
-    fn real_place(test: &str) -> Option<Place> {
+    fn real_place(test: &str) -> Option<GroupParents> {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mounts = super::super::kernel::mounts(&mountinfo);
         let Some(unified) = super::super::kernel::unified(&mounts) else {
@@ -490,7 +490,7 @@ mod tests {
             .at
             .join(format!("holm-unit-{test}-{}", std::process::id()));
         match fs::create_dir(&parent) {
-            Ok(()) => Some(Place {
+            Ok(()) => Some(GroupParents {
                 version: Version::V2,
                 directories: vec![(Controller::Pids, parent)],
             }),

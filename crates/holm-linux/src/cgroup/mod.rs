@@ -44,7 +44,7 @@ pub enum Controller {
 
 /// Where groups of workspaces may be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct GroupParents {
     pub version: Version,
     /// In v1 one directory per controller, in v2 the same for all.
     pub directories: Vec<(Controller, PathBuf)>,
@@ -87,7 +87,7 @@ impl Controller {
 
 /// Where this process may create groups, or why it may not. In v2 this process may move into a leaf
 /// of its own group, because the kernel allows no processes beside limited groups.
-pub fn find() -> Result<Place, String> {
+pub fn find() -> Result<GroupParents, String> {
     let (mounts, memberships) = look()?;
     match kernel::version(&mounts) {
         Some(Version::V1) => v1::find(&mounts, rustix::process::geteuid().as_raw()),

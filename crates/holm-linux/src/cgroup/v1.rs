@@ -2,11 +2,11 @@
 //! gave it to can use it.
 
 use super::kernel::{Mount, mount_of};
-use super::{Controller, PARENT, Place, Version, hand_over, is_writable, make_directory};
+use super::{Controller, GroupParents, PARENT, Version, hand_over, is_writable, make_directory};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-pub fn find(mounts: &[Mount], uid: u32) -> Result<Place, String> {
+pub fn find(mounts: &[Mount], uid: u32) -> Result<GroupParents, String> {
     let directories: Vec<_> = places(mounts)
         .filter(|(_, directory)| {
             let is_own = directory
@@ -18,7 +18,7 @@ pub fn find(mounts: &[Mount], uid: u32) -> Result<Place, String> {
     if directories.is_empty() {
         return Err("root has not prepared cgroup v1 for this user".to_owned());
     }
-    Ok(Place {
+    Ok(GroupParents {
         version: Version::V1,
         directories,
     })

@@ -3,7 +3,9 @@
 //! workspaces.
 
 use super::kernel::{Membership, Mount, directory, unified};
-use super::{Controller, PARENT, Place, Version, hand_over, is_writable, make_directory, words};
+use super::{
+    Controller, GroupParents, PARENT, Version, hand_over, is_writable, make_directory, words,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,14 +21,14 @@ pub struct Stay {
     back: PathBuf,
 }
 
-pub fn find(mounts: &[Mount], memberships: &[Membership]) -> Result<Place, String> {
+pub fn find(mounts: &[Mount], memberships: &[Membership]) -> Result<GroupParents, String> {
     let own = own_directory(mounts, memberships)?;
     let others = words(&own.join("cgroup.procs"));
     settle(&own, &others, std::process::id())
 }
 
 /// Prepares a place below `own`, the group of process `pid`, which has `members`.
-fn settle(own: &Path, members: &[String], pid: u32) -> Result<Place, String> {
+fn settle(own: &Path, members: &[String], pid: u32) -> Result<GroupParents, String> {
     let above = own.parent().filter(|parent| is_writable(parent));
     let base = match (own.file_name().is_some_and(|name| name == LEAF), above) {
         (true, Some(above)) => above,
@@ -66,7 +68,7 @@ fn settle(own: &Path, members: &[String], pid: u32) -> Result<Place, String> {
     for group in [base, &parent] {
         enable(group, &usable).map_err(failed)?;
     }
-    Ok(Place {
+    Ok(GroupParents {
         version: Version::V2,
         directories: usable
             .into_iter()

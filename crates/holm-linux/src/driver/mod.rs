@@ -66,7 +66,7 @@ pub struct LinuxDriver {
     places: Arc<places::Places>,
     builds: base::Builds,
     /// Where control groups may be created, or why nowhere.
-    groups: Result<cgroup::Place, String>,
+    groups: Result<cgroup::GroupParents, String>,
     /// Provides a workspace's secrets when it is started.
     secrets: GrantSource,
     /// Says what the machine's network needs when a workspace is started.

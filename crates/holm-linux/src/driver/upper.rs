@@ -110,12 +110,12 @@ struct Walk<'a> {
 struct Level {
     directory: OwnedFd,
     path: Vec<u8>,
-    place: Place,
+    place: Region,
     to_enter: Vec<CString>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Region {
     Tree,
     /// In some `.git` directory.
     Git,
@@ -146,7 +146,7 @@ impl Walk<'_> {
                     if kind(&stat) == FileType::Symlink {
                         return None;
                     }
-                    self.add(Place::Tree, name.as_bytes(), &stat);
+                    self.add(Region::Tree, name.as_bytes(), &stat);
                 }
                 Err(Errno::NOENT) => self.files.update([0]),
                 // A whiteout of a directory.
@@ -159,8 +159,8 @@ impl Walk<'_> {
 
     fn tree(&mut self, top: OwnedFd) -> Option<()> {
         let stat = fstat(&top).ok()?;
-        self.add(Place::Tree, b"", &stat);
-        let mut levels = vec![self.level(top, Vec::new(), Place::Tree)?];
+        self.add(Region::Tree, b"", &stat);
+        let mut levels = vec![self.level(top, Vec::new(), Region::Tree)?];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.to_enter.pop() else {
                 levels.pop();
@@ -169,8 +169,8 @@ impl Walk<'_> {
             let below = open(&level.directory, name.as_c_str()).ok()?;
             let path = joined(&level.path, &name);
             let place = match (level.place, path.as_slice()) {
-                (Place::Git, b".git/objects") => Place::Objects,
-                (Place::Tree, _) if name.as_bytes() == b".git" => Place::Git,
+                (Region::Git, b".git/objects") => Region::Objects,
+                (Region::Tree, _) if name.as_bytes() == b".git" => Region::Git,
                 (place, _) => place,
             };
             if levels.len() == DEEPEST {
@@ -182,7 +182,7 @@ impl Walk<'_> {
     }
 
     /// Adds the entries of a directory.
-    fn level(&mut self, directory: OwnedFd, path: Vec<u8>, place: Place) -> Option<Level> {
+    fn level(&mut self, directory: OwnedFd, path: Vec<u8>, place: Region) -> Option<Level> {
         let mut to_enter = Vec::new();
         let mut count: u64 = 0;
         for entry in Dir::read_from(&directory).ok()? {
@@ -191,7 +191,7 @@ impl Walk<'_> {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if place == Place::Tree && self.ignored.contains(&joined(&path, name)) {
+            if place == Region::Tree && self.ignored.contains(&joined(&path, name)) {
                 continue;
             }
             self.left = self.left.checked_sub(1)?;
@@ -214,7 +214,7 @@ impl Walk<'_> {
         })
     }
 
-    fn add(&mut self, place: Place, name: &[u8], stat: &Stat) {
+    fn add(&mut self, place: Region, name: &[u8], stat: &Stat) {
         let changed = Duration::new(
             u64::try_from(stat.st_ctime).unwrap_or(u64::MAX),
             stat.st_ctime_nsec as u32,
@@ -235,24 +235,24 @@ impl Walk<'_> {
         }
     }
 
-    fn digest(&mut self, place: Place) -> &mut Sha256 {
+    fn digest(&mut self, place: Region) -> &mut Sha256 {
         match place {
-            Place::Objects => &mut self.objects,
-            Place::Tree | Place::Git => &mut self.files,
+            Region::Objects => &mut self.objects,
+            Region::Tree | Region::Git => &mut self.files,
         }
     }
 }
 
 /// Whether an entry makes git read files that the walk does not see.
-fn leads_away(place: Place, name: &[u8], kind: FileType, is_top: bool) -> bool {
+fn leads_away(place: Region, name: &[u8], kind: FileType, is_top: bool) -> bool {
     let is_link = kind == FileType::Symlink;
     match (place, name) {
-        (Place::Tree, b".git") if is_top => kind != FileType::Directory,
-        (Place::Tree, b".git") => is_link || kind == FileType::RegularFile,
-        (Place::Tree, b".gitignore" | b".gitattributes" | b".gitmodules") => is_link,
-        (Place::Tree, _) => false,
-        (Place::Git, b"commondir") => true,
-        (Place::Git | Place::Objects, _) => is_link,
+        (Region::Tree, b".git") if is_top => kind != FileType::Directory,
+        (Region::Tree, b".git") => is_link || kind == FileType::RegularFile,
+        (Region::Tree, b".gitignore" | b".gitattributes" | b".gitmodules") => is_link,
+        (Region::Tree, _) => false,
+        (Region::Git, b"commondir") => true,
+        (Region::Git | Region::Objects, _) => is_link,
     }
 }
 

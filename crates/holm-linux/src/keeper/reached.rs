@@ -3,7 +3,7 @@
 
 use super::Workspace;
 use crate::launch::shares;
-use crate::sys::scarce::{self, Limits, Scarce};
+use crate::sys::scarce::{self, ProgramLimits, Scarce};
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +50,7 @@ fn look(workspace: &Workspace) -> Vec<&'static str> {
     let (Ok(limits), Ok(status)) = (of_init("limits"), of_init("status")) else {
         return Vec::new();
     };
-    let limits = Limits {
+    let limits = ProgramLimits {
         open_files: hard_limit(&limits, "Max open files").unwrap_or(u64::MAX),
         queue_bytes: hard_limit(&limits, "Max msgqueue size").unwrap_or(u64::MAX),
     };

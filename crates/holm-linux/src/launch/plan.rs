@@ -27,7 +27,7 @@ pub struct LaunchPlan {
     /// The most processes are kept by RLIMIT_NPROC, too.
     pub limits: Limits,
     /// Where the workspace's control groups may be made.
-    pub groups: Option<cgroup::Place>,
+    pub groups: Option<cgroup::GroupParents>,
     /// Names of limits without which nothing is started.
     pub required: Vec<String>,
     /// Host files that show another list of trusted certificates inside.

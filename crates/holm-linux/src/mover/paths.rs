@@ -17,13 +17,13 @@ pub struct Caller<'a> {
 
 /// A rename with its complete context.
 pub struct Call {
-    pub from: Place,
-    pub to: Place,
+    pub from: PathAt,
+    pub to: PathAt,
     pub flags: u32,
 }
 
 /// A path and the directory it is relative to.
-pub struct Place {
+pub struct PathAt {
     pub directory: OwnedFd,
     pub path: Vec<u8>,
 }
@@ -48,7 +48,7 @@ impl Caller<'_> {
         Ok(Some(Call { from, to, flags }))
     }
 
-    fn place(&self, (descriptor, address): (u64, u64)) -> Result<Option<Place>, Errno> {
+    fn place(&self, (descriptor, address): (u64, u64)) -> Result<Option<PathAt>, Errno> {
         let path = read_text(self.thread, address, LONGEST)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::FAULT))?;
         if path.starts_with(b"/proc/") {
@@ -61,7 +61,7 @@ impl Caller<'_> {
                 .open(&format!("fd/{number}"))
                 .map_err(|_| Errno::BADF)?,
         };
-        Ok(Some(Place { directory, path }))
+        Ok(Some(PathAt { directory, path }))
     }
 
     fn open(&self, name: &str) -> Result<OwnedFd, Errno> {

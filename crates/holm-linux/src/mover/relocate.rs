@@ -4,7 +4,7 @@
 
 use super::copy::{Source, copy_entry};
 use super::journal::{Interrupted, Journal};
-use super::paths::{Call, Place};
+use super::paths::{Call, PathAt};
 use crate::mounts;
 use holm_keeper::files::remove::remove_at;
 use rustix::fs::{
@@ -90,7 +90,7 @@ pub fn finish_interrupted(journal: &Journal) -> io::Result<()> {
 }
 
 /// Splits a path; its parent may contain symlinks, as for the kernel.
-fn entry(place: &Place) -> Result<Entry, Errno> {
+fn entry(place: &PathAt) -> Result<Entry, Errno> {
     let end = place
         .path
         .iter()

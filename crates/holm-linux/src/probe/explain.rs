@@ -1,7 +1,7 @@
 //! Explains why a part of the isolation is missing and how to get it, and checks other limits of
 //! the machine.
 
-use crate::cgroup::{self, Place};
+use crate::cgroup::{self, GroupParents};
 use crate::open_files;
 use holm_core::fitness::Check;
 use holm_core::isolation::Isolation;
@@ -104,7 +104,7 @@ pub fn host_limits(data_dir: &Path) -> Vec<Check> {
 }
 
 /// What control groups enforced in a trial workspace.
-pub fn control_groups(isolation: &Isolation, groups: &Result<Place, String>) -> Check {
+pub fn control_groups(isolation: &Isolation, groups: &Result<GroupParents, String>) -> Check {
     let kept = [
         ("memory", &isolation.limits.memory),
         ("cpus", &isolation.limits.cpus),

@@ -4,7 +4,7 @@
 mod explain;
 mod trial;
 
-use crate::cgroup::{self, Place};
+use crate::cgroup::{self, GroupParents};
 use crate::programs::Programs;
 use explain::{control_groups, fix_for, host_limits};
 use holm_core::fitness::{Check, Status};
@@ -18,7 +18,7 @@ use std::path::Path;
 pub struct Means {
     pub programs: Programs,
     /// Where control groups may be created, or why nowhere.
-    pub groups: Result<Place, String>,
+    pub groups: Result<GroupParents, String>,
 }
 
 /// The parts that a trial shows, in order.

@@ -28,7 +28,7 @@ pub enum Scarce {
 
 /// Limits of programs inside.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ProgramLimits {
     pub open_files: u64,
     pub queue_bytes: u64,
 }
@@ -36,7 +36,7 @@ pub struct Limits {
 /// Checks from the user and ipc namespaces of the process `of`, in a process that leaves nothing
 /// behind. Its end is not waited for: the kernel takes some milliseconds to close an inotify
 /// instance.
-pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
+pub fn look(of: BorrowedFd<'_>, limits: ProgramLimits) -> io::Result<i32> {
     let (mut answer, tell) = io::pipe()?;
     let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWIPC;
     let work = || {
@@ -53,7 +53,7 @@ pub fn look(of: BorrowedFd<'_>, limits: Limits) -> io::Result<i32> {
     heard.map(|()| i32::from_ne_bytes(found))
 }
 
-fn try_all(limits: Limits) -> io::Result<i32> {
+fn try_all(limits: ProgramLimits) -> io::Result<i32> {
     let lowered = |resource, most| {
         let limit = getrlimit(resource);
         let current = Some(limit.maximum.map_or(most, |hard| hard.min(most)));

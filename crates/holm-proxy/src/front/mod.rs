@@ -68,7 +68,7 @@ pub struct Hooks {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DoorLimits {
     /// Client connections; further ones wait in the accept queue.
     pub clients: usize,
     /// Requests and tunnels per workspace.
@@ -87,10 +87,10 @@ struct Shared<I> {
     hooks: Hooks,
     /// The port it listens on, which is part of every preview URL.
     door: u16,
-    limits: Limits,
+    limits: DoorLimits,
 }
 
-/// The default of [`Limits::head`].
+/// The default of [`DoorLimits::head`].
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The first bytes of every HTTP/2 connection.
@@ -108,9 +108,9 @@ enum Version {
     Http2,
 }
 
-// === impl Limits ===
+// === impl DoorLimits ===
 
-impl Limits {
+impl DoorLimits {
     /// Limits that fit into `files` open files. Most descriptors stay free for other uses, and one
     /// workspace cannot use up the share of the others.
     pub fn for_files(files: u64) -> Self {
@@ -133,7 +133,7 @@ impl<I> Clone for Front<I> {
 
 impl<I: Inside> Front<I> {
     /// `door` is the port the listeners are bound to.
-    pub fn new(inside: I, table: Table, hooks: Hooks, door: u16, limits: Limits) -> Self {
+    pub fn new(inside: I, table: Table, hooks: Hooks, door: u16, limits: DoorLimits) -> Self {
         let pool = Pool::new(inside, Arc::clone(&hooks.used), limits);
         Self(Arc::new(Shared {
             table,

@@ -6,7 +6,7 @@
 use super::link::{Condition, Link, NoAnswer, Upload};
 use super::relay::Relay;
 use super::wire::Wire;
-use super::{Limits, Used};
+use super::{DoorLimits, Used};
 use crate::table::Inside;
 use holm_core::WorkspaceId;
 use http_body_util::Empty;
@@ -25,7 +25,7 @@ pub struct Pool<I> {
     inside: I,
     used: Used,
     idle: Arc<IdleConnections>,
-    limits: Limits,
+    limits: DoorLimits,
 }
 
 /// The idle connections of all workspaces.
@@ -89,7 +89,7 @@ const FRESH: Duration = Duration::from_millis(500);
 // === impl Pool ===
 
 impl<I: Inside> Pool<I> {
-    pub fn new(inside: I, used: Used, limits: Limits) -> Self {
+    pub fn new(inside: I, used: Used, limits: DoorLimits) -> Self {
         let idle = Arc::new(IdleConnections::default());
         Self {
             inside,

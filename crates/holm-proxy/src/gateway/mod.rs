@@ -17,7 +17,7 @@ mod upstream;
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
 pub use placeholders::{
-    InvalidLeaf, NewTokens, Paths, Place, Placeholder, Placeholders, Renewing, certificates,
+    Insertion, InvalidLeaf, NewTokens, Paths, Placeholder, Placeholders, Renewing, certificates,
 };
 
 pub use upstream::Proxy;

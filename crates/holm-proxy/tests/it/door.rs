@@ -1,7 +1,7 @@
 //! A front door whose workspaces are servers of the test.
 
 use holm_core::{Label, ProjectName, WorkspaceId};
-use holm_proxy::front::{Front, Generation, Hooks, Limits};
+use holm_proxy::front::{DoorLimits, Front, Generation, Hooks};
 use holm_proxy::socks::Outside;
 use holm_proxy::{Inside, LiveWorkspace, Port, Source, Stream, Table, Tallies, Visit};
 use std::future::Future;
@@ -55,15 +55,15 @@ impl Door {
     }
 
     pub async fn with(workspaces: &[(&str, u16)], generation: Generation) -> Self {
-        Self::open(workspaces, generation, Limits::for_files(20_000)).await
+        Self::open(workspaces, generation, DoorLimits::for_files(20_000)).await
     }
 
     /// With less room than a real one, so that it is soon full.
-    pub async fn limited(workspaces: &[(&str, u16)], limits: Limits) -> Self {
+    pub async fn limited(workspaces: &[(&str, u16)], limits: DoorLimits) -> Self {
         Self::open(workspaces, Generation::First, limits).await
     }
 
-    async fn open(workspaces: &[(&str, u16)], generation: Generation, limits: Limits) -> Self {
+    async fn open(workspaces: &[(&str, u16)], generation: Generation, limits: DoorLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let table = Table::default();

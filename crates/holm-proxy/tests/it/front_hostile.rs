@@ -1,7 +1,7 @@
 //! Servers and clients that do not play by the rules (attacks 98, 99).
 
 use crate::door::{Door, answers, echo, read_head, read_to_end, server, status, within};
-use holm_proxy::front::Limits;
+use holm_proxy::front::DoorLimits;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -214,9 +214,9 @@ async fn attack_99_a_slow_head_is_given_up_and_a_server_that_thinks_is_not() {
             let _ = stream.write_all(answer).await;
         }
     });
-    let limits = Limits {
+    let limits = DoorLimits {
         head: Duration::from_millis(200),
-        ..Limits::for_files(20_000)
+        ..DoorLimits::for_files(20_000)
     };
     let door = Door::limited(&[("slow", slow.await), ("thinks", thinks.await)], limits).await;
     let mut waiting = door.connect().await;
@@ -233,13 +233,13 @@ async fn attack_99_a_slow_head_is_given_up_and_a_server_that_thinks_is_not() {
 async fn a_flood_of_half_heads_holds_the_door_for_a_time_and_no_longer() {
     const GOOD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
     let good = answers(GOOD).await;
-    let limits = Limits {
+    let limits = DoorLimits {
         clients: 8,
         head: Duration::from_millis(200),
-        ..Limits::for_files(20_000)
+        ..DoorLimits::for_files(20_000)
     };
     // Without a time limit, no other client gets in any more.
-    let endless = Limits {
+    let endless = DoorLimits {
         head: Duration::from_secs(3600),
         ..limits
     };

@@ -2,7 +2,7 @@
 
 use crate::door::{Door, answers, echo, read_head, read_to_end, server, within};
 use bytes::Bytes;
-use holm_proxy::front::Limits;
+use holm_proxy::front::DoorLimits;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2 as client;
@@ -132,10 +132,10 @@ async fn idle_http2_clients_do_not_hold_the_door_and_waiting_ones_are_not_cut() 
         }
     });
     let good = answers(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood");
-    let limits = Limits {
+    let limits = DoorLimits {
         clients: 8,
         head: Duration::from_millis(200),
-        ..Limits::for_files(20_000)
+        ..DoorLimits::for_files(20_000)
     };
     let door = Door::limited(&[("slow", slow.await), ("good", good.await)], limits).await;
     let mut waiting = connect(&door).await;

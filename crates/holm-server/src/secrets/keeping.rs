@@ -14,7 +14,7 @@ use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVE
 use holm_secrets::authority::Authority;
 use holm_secrets::keyring::{Keyring, KeyringError};
 use holm_secrets::vault::{Entry, Scope, Vault, VaultError};
-use holm_secrets::{KeyError, Place, Protection, Value};
+use holm_secrets::{KeyError, KeyStorage, Protection, Value};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -378,7 +378,7 @@ impl Keeping {
     pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
         let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
         match (place, passphrase) {
-            (Some(Place::Keyring), _) => {
+            (Some(KeyStorage::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);
                 unlocked.map_err(|error| self.fault(error))?;
                 self.with(|vault| vault.check())?;

@@ -16,7 +16,7 @@ use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_secrets::parcel::{self, Packed};
 use holm_secrets::vault::{Entry, Scope, Vault};
-use holm_secrets::{KeyError, Place, Protection};
+use holm_secrets::{KeyError, KeyStorage, Protection};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ async fn rotate(
             (None, Some(KeepIn::Keyring), _) => Some(Protection::Keyring),
             (None, Some(KeepIn::File), _) => Some(Protection::File),
             // A passphrase is never removed implicitly.
-            (None, None, Some(Place::Passphrase)) if !rotate.without_passphrase => {
+            (None, None, Some(KeyStorage::Passphrase)) if !rotate.without_passphrase => {
                 return Err(Fault::new(
                     Code::Refused,
                     "the key is behind a passphrase, and the new one would not be",
@@ -67,9 +67,9 @@ async fn rotate(
                      `--without-passphrase` goes without",
                 ));
             }
-            (None, None, Some(Place::Keyring)) => Some(Protection::Keyring),
-            (None, None, Some(Place::File)) => Some(Protection::File),
-            (None, None, Some(Place::Passphrase) | None) => None,
+            (None, None, Some(KeyStorage::Keyring)) => Some(Protection::Keyring),
+            (None, None, Some(KeyStorage::File)) => Some(Protection::File),
+            (None, None, Some(KeyStorage::Passphrase) | None) => None,
         };
         secrets.rotate(protection.as_ref(), &caller.actor())?;
         secrets.with(|vault| Ok(key_state(vault)))
@@ -80,7 +80,7 @@ async fn rotate(
 fn key_state(vault: &Vault) -> KeyState {
     KeyState {
         sealed: vault.entries().count(),
-        passphrase: vault.place() == Some(Place::Passphrase),
+        passphrase: vault.place() == Some(KeyStorage::Passphrase),
         key: vault.place().map(|place| place.as_str().to_owned()),
     }
 }
@@ -229,9 +229,9 @@ impl App {
                 Ok(vault.place())
             })?;
             Ok(match place {
-                Some(Place::Keyring) => "the key is in the keyring of your desktop".to_owned(),
-                Some(Place::Passphrase) => "the key is behind a passphrase".to_owned(),
-                Some(Place::File) => "the key is in a file that only you may read".to_owned(),
+                Some(KeyStorage::Keyring) => "the key is in the keyring of your desktop".to_owned(),
+                Some(KeyStorage::Passphrase) => "the key is behind a passphrase".to_owned(),
+                Some(KeyStorage::File) => "the key is in a file that only you may read".to_owned(),
                 None => format!("the first one makes a key, {}", secrets.first_place()),
             })
         });

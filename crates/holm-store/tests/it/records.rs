@@ -2,7 +2,7 @@
 
 use crate::review::at;
 use holm_core::plan::Desired;
-use holm_core::spec::{Brought, Code, Environment, Limits, Network, WorkspaceSpec};
+use holm_core::spec::{Brought, Code, Environment, Network, SpecLimits, WorkspaceSpec};
 use holm_core::state::Birth;
 use holm_core::{Label, ProjectId, ProjectName, WorkspaceId};
 use holm_engine::store::{ProjectRecord, ProjectRules, WorkspaceRecord};
@@ -57,9 +57,9 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         env: Vec::new(),
         toolchains: Vec::new(),
         home_copies: Vec::new(),
-        limits: Limits {
+        limits: SpecLimits {
             cpus: Some(1.5),
-            ..Limits::default()
+            ..SpecLimits::default()
         },
         network: Network::default(),
         services: Vec::new(),

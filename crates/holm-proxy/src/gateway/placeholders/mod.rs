@@ -47,12 +47,12 @@ pub struct Placeholder {
     /// Normalised names, and ports.
     pub hosts: Vec<(String, u16)>,
     pub expires_at: Option<SystemTime>,
-    pub place: Place,
+    pub place: Insertion,
 }
 
 /// Where in requests the value is put.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Insertion {
     /// Into the heads of requests for these paths.
     Heads(Paths),
     /// Into the gateway's own request for a new access token ([`renew`]).
@@ -87,7 +87,7 @@ struct Ready {
     name: String,
     token: String,
     value: Value,
-    place: Place,
+    place: Insertion,
     hosts: Vec<(String, u16)>,
     expires_at: Option<SystemTime>,
     exchange: Exchange,
@@ -160,9 +160,9 @@ impl Placeholders {
     fn usable(&self, at: &Inspected, path: &str, now: SystemTime) -> Vec<(&str, &Exchange)> {
         let is_usable = |secret: &&Ready| {
             let is_path = match &secret.place {
-                Place::Heads(Paths::All) => true,
-                Place::Heads(Paths::Listed(listed)) => is_listed(path, listed),
-                Place::Renewal { .. } => false,
+                Insertion::Heads(Paths::All) => true,
+                Insertion::Heads(Paths::Listed(listed)) => is_listed(path, listed),
+                Insertion::Renewal { .. } => false,
             };
             is_path && secret.is_for(at) && secret.expires_at.is_none_or(|end| now < end)
         };
@@ -175,12 +175,14 @@ impl Placeholders {
     /// The sign-in that a request for this path could refresh.
     fn renewal(&self, at: &Inspected, asked: &str) -> Option<Renewal> {
         self.secrets.iter().find_map(|secret| match &secret.place {
-            Place::Renewal { agent, path } if path == asked && secret.is_for(at) => Some(Renewal {
-                agent: agent.clone(),
-                name: secret.name.clone(),
-                token: secret.token.clone(),
-                value: secret.value.clone(),
-            }),
+            Insertion::Renewal { agent, path } if path == asked && secret.is_for(at) => {
+                Some(Renewal {
+                    agent: agent.clone(),
+                    name: secret.name.clone(),
+                    token: secret.token.clone(),
+                    value: secret.value.clone(),
+                })
+            }
             _ => None,
         })
     }

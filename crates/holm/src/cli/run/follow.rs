@@ -35,7 +35,7 @@ pub struct Order<'a> {
 
 /// Where a run is.
 #[derive(Clone)]
-struct Place {
+struct RunAddress {
     workspace: WorkspaceId,
     run: RunId,
 }
@@ -151,8 +151,8 @@ impl Following {
     }
 
     /// Opens the output after what was received, through any daemon.
-    async fn open(&mut self, place: &Place) -> Result<RunOutput, Fault> {
-        let Place { workspace, run } = place;
+    async fn open(&mut self, place: &RunAddress) -> Result<RunOutput, Fault> {
+        let RunAddress { workspace, run } = place;
         loop {
             let opened = self.client.run_output(workspace, run, self.cursor).await;
             match opened {
@@ -165,7 +165,7 @@ impl Following {
     }
 
     /// In the background: output must be read meanwhile, or the run could not end.
-    fn cancel(&self, place: &Place) {
+    fn cancel(&self, place: &RunAddress) {
         self.output.remark("cancelling the run …");
         let (client, place) = (self.client.clone(), place.clone());
         let output = self.output;
@@ -283,12 +283,12 @@ fn unwritable(error: Errno) -> Fault {
     .because(error)
 }
 
-fn place(run: &Run) -> Result<Place, Fault> {
+fn place(run: &Run) -> Result<RunAddress, Fault> {
     let other_version = |error: holm_core::id::NotAnId| {
         let hint = "is the daemon of another version? `holm daemon stop`, then try again";
         Fault::of(Code::Internal, error, hint)
     };
-    Ok(Place {
+    Ok(RunAddress {
         workspace: WorkspaceId::parse(&run.workspace).map_err(other_version)?,
         run: RunId::parse(&run.id).map_err(other_version)?,
     })
