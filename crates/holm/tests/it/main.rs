@@ -134,6 +134,7 @@ mod snapshots;
 mod software;
 mod spare;
 mod support;
+mod switch;
 mod terminal_output;
 mod tidy;
 mod tidy_arguments;
