@@ -59,6 +59,7 @@ mod contract;
 mod counts;
 mod daemon;
 mod dashboard;
+mod dashboard_checkout;
 mod dashboard_flows;
 mod dirty;
 mod egress;
