@@ -9,7 +9,7 @@ import { Menu } from "../parts/overlay";
 import { asked, remove, startOrStop } from "../state/actions";
 import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
-import { byId, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
+import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
 import { Question, RunTail, Refused, Limit, Summary, Answers } from "./inbox-reasons";
 
@@ -140,7 +140,7 @@ function Around({ workspace }: { workspace: Workspace }) {
   useEffect(() => {
     void loadTurn(workspace.id).catch(() => undefined);
   }, [asOf, lastTurns.value.has(workspace.id)]);
-  const run = runsOf.value.get(workspace.id)?.find((one) => one.message);
+  const message = firstMessage(workspace.id);
   const turn = lastTurns.value.get(workspace.id);
   const page = preview(workspace);
   const hosts = useLoad(
@@ -161,11 +161,11 @@ function Around({ workspace }: { workspace: Workspace }) {
   );
   return (
     <dl class="around">
-      {run?.message && (
+      {message && (
         <div>
           <dt>Asked to</dt>
           <dd>
-            “<Text value={run.message.length > 400 ? `${run.message.slice(0, 400)}…` : run.message} />”
+            “<Text value={message.length > 400 ? `${message.slice(0, 400)}…` : message} />”
           </dd>
         </div>
       )}

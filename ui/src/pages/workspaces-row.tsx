@@ -74,8 +74,8 @@ export function Row({
           <>
             <span class="o-files">{count(turn.files)}</span>
             <span class="pm">
-              <span class="plus">{plus(turn.added)}</span>
-              <span class="minus">{minus(turn.removed)}</span>
+              <span class="plus">{turn.added > 0 && plus(turn.added)}</span>
+              <span class="minus">{turn.removed > 0 && minus(turn.removed)}</span>
             </span>
           </>
         ) : one.dirty ? (
