@@ -6,6 +6,7 @@ import { Glyph, Icon, Text, type State } from "../../parts/basic";
 import { Sheet } from "../../parts/overlay";
 
 const SAYS: Record<string, string> = {
+  conflict: "Conflict",
   differs: "Differs from the disk",
   hidden: "Ignored by a new rule",
   protected: "Protected path",
