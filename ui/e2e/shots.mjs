@@ -8,6 +8,8 @@ const out = process.env.OUT ?? "shots";
 mkdirSync(out, { recursive: true });
 const WIDE = [1440, 900];
 const PHONE = [390, 844];
+/** For the README. */
+const SMALL = [1120, 700];
 const PAGES = ["inbox", "overview", "review", "workspace"];
 const MORE = ["merge", "compare", "data", "new", "palette", "help", "health", "trust", "secrets", "tokens", "trash", "audit", "look"];
 /** What is there once a page has its answers. */
@@ -28,6 +30,7 @@ for (const [theme, size, names] of [
   ["light", WIDE, [...PAGES, ...MORE]],
   ["dark", WIDE, [...PAGES, "merge", "new"]],
   ["light", PHONE, [...PAGES, "merge", "new", "compare", "data"]],
+  ["light", SMALL, ["inbox", "review"]],
 ]) {
   const { page, close } = await open({ theme, size });
   const { workspaces } = await api(page, "/workspaces");
@@ -59,11 +62,11 @@ for (const [theme, size, names] of [
       await page.locator("#n-label").fill("cart-race");
       await page.locator("#n-ref").focus();
     }
-    if (name === "inbox" && size === WIDE) await page.locator(".mail", { hasText: "checkout-tax" }).click();
+    if (name === "inbox" && size !== PHONE) await page.locator(".mail", { hasText: "checkout-tax" }).click();
     if (READY[name]) await page.waitForSelector(READY[name], { state: "attached" });
     // Colours, sparklines and the terminal are drawn after the answers; a picture has no condition for them.
     await page.waitForTimeout(1000);
-    await page.screenshot({ path: join(out, `${name}-${size === PHONE ? "phone" : theme}.png`) });
+    await page.screenshot({ path: join(out, `${name}-${size === PHONE ? "phone" : size === SMALL ? "small" : theme}.png`) });
   }
   await close();
 }

@@ -32,6 +32,7 @@ export const KEYS: Key[] = [
   key("list", "r", "list.review", "review"),
   key("list", "s", "list.stop", "stop or start"),
   key("list", "h", "list.take", "take the canonical ports"),
+  key("list", "w", "list.switch", "switch to it: its ports and its page"),
   key("workspaces", "x", "list.mark", "mark several"),
   key("workspaces", "c", "list.compare", "compare the marked ones"),
   key("inbox", "z", "inbox.snooze", "snooze for an hour"),
