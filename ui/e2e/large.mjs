@@ -1,4 +1,4 @@
-// Much of everything: a difference of 50,000 lines, and many workspaces. The page answers keys while it draws them.
+// A difference of 50,000 lines: the page draws what is near the screen, and answers keys meanwhile.
 import { expect, holm, open, visit, workspace } from "./browser.mjs";
 
 const { page, problems, close } = await open();
