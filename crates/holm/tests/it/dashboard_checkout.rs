@@ -148,6 +148,14 @@ fn a_merge_commits_inside_first_and_refuses_a_dirty_checkout() {
     );
     let log = repository.git(&["log", "-1", "--format=%s"]);
     assert!(log.contains("Two more"), "{log}");
+    // The workspace goes on from what was merged, in the same lines.
+    island.sh("x", "echo more >> c.txt").ok();
+    let effect = browser.get(&format!("{at}/apply")).json();
+    assert_eq!(
+        (&effect["changed"], &effect["added"]),
+        (&json!(1), &json!(1)),
+        "{effect}"
+    );
     // A program with a token cannot change the checkout.
     let token = island
         .holm(&["token", "new", "--name", "t", "--json"])
