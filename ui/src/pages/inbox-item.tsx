@@ -11,7 +11,7 @@ import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
-import { Question, RunTail, Refused, Limit, Summary, Answers } from "./inbox-reasons";
+import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void }) {
   const look = lookOf(item.reason);
@@ -41,7 +41,7 @@ export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void
           </span>
         </p>
         <h2 class="ask__title">
-          <Text value={item.text} />
+          {item.reason === "question" && session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
         </h2>
         {item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
         <div class="ask__acts">
@@ -79,6 +79,11 @@ export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void
     </>
   );
 }
+
+/** What the session asks, as its screen has it; without a question mark there, what holm recorded. */
+const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
+  <Text value={questionOf(useScreen(session) ?? "") ?? item.text} />
+);
 
 function sessionOf(item: InboxItem): Session | undefined {
   const live = (sessionsOf.value.get(item.workspace) ?? []).filter((one) => one.state === "running");

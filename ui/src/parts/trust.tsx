@@ -1,7 +1,7 @@
 // What a project's checkout requests of the host, and the person's approval of exactly that.
 import { api } from "../api/client";
 import type { TrustReport } from "../api/types";
-import { Button, Glyph, Text } from "./basic";
+import { Button, Glyph, Text, Words } from "./basic";
 import { useAction } from "./hooks";
 import { toast } from "../state/toast";
 import type { ComponentChildren } from "preact";
@@ -61,7 +61,7 @@ export function TrustQuestion({
         </p>
         {[...asks, ...gone.map((one) => ({ ...one, mark: MARKS.removed }))].map((ask) => (
           <p key={ask.mark + ask.key + ask.words}>
-            <span class="plus mono">{ask.mark}</span> <Text value={ask.words} />{" "}
+            <span class="plus mono">{ask.mark}</span> <Words text={ask.words} />{" "}
             <code class="dim">
               <Text value={ask.key} />
             </code>

@@ -34,7 +34,11 @@ export function useTaking(workspace: Workspace): Taking {
   const path = { id: workspace.id };
   const { value: effect, fault, reload } = useLoad((signal) => api.get("/api/v1/workspaces/{id}/apply", { path, signal }), [path.id]);
   const [busy, run] = useAction();
-  const [consent, setConsent] = useState(false);
+  // The paths that the person agreed to; other paths need another consent.
+  const [agreed, setAgreed] = useState<string | null>(null);
+  const flagged = effect?.flagged.map((one) => one.path).join("\n") ?? "";
+  const consent = agreed === flagged;
+  const setConsent = (yes: boolean) => setAgreed(yes ? flagged : null);
   const [message, setMessage] = useDraft(`merge.${path.id}`);
   useEvents(
     path.id,
@@ -147,7 +151,7 @@ const Fits = ({ review, effect, taking }: { review: Review; effect: Effect; taki
             checked={taking.consent}
             onChange={(event) => taking.setConsent(event.currentTarget.checked)}
           />
-          <span>I read {effect.flagged.length === 1 ? "it" : `all ${effect.flagged.length}`}; take over what they run</span>
+          <span>{effect.flagged.length === 1 ? "I read it; take it over" : `I read all ${effect.flagged.length}; take them over`}</span>
         </label>
       </Note>
     )}

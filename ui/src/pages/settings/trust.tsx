@@ -1,6 +1,6 @@
 // What each project's checkout requests of the host, and the person's decision about it.
 import type { Project } from "../../api/types";
-import { Text } from "../../parts/basic";
+import { Text, Words } from "../../parts/basic";
 import { useLoad } from "../../parts/hooks";
 import { Missing } from "../../parts/table";
 import { readTrust, TrustQuestion } from "../../parts/trust";
@@ -51,7 +51,7 @@ function OfProject({ project }: { project: Project }) {
         .flatMap((one) => one.asks)
         .map((ask) => (
           <p key={ask.key + ask.words} class="dim">
-            <span class="is-ready">trusted</span> <Text value={ask.words} />{" "}
+            <span class="is-ready">trusted</span> <Words text={ask.words} />{" "}
             <code>
               <Text value={ask.key} />
             </code>
