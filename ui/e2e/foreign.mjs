@@ -79,7 +79,7 @@ await page.reload();
 await page.waitForSelector(".app");
 await api(page, "/workspaces");
 
-// Session fixation: a cookie that was planted before the sign-in is replaced by one that nobody knew.
+// Session fixation: a cookie that was planted before the sign-in is replaced by a new one that its planter does not know.
 const victim = await open({ code: "" });
 const planted = (await context.cookies(BASE)).find((one) => one.name === cookieName);
 await victim.context.addCookies([{ ...planted, value: `${planted.value.slice(0, -4)}0000` }]);

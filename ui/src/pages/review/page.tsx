@@ -68,7 +68,7 @@ function Preview({ workspace, data, review }: { workspace: Workspace; data: Revi
   useKeys({ "review.evidence": showEvidence, "review.workspace": () => go(paths.workspace(workspace.id)) });
   return (
     <>
-      <Strips review={review} checks={checks} onRisk={showEvidence} onEvidence={showEvidence} />
+      <Strips workspace={workspace.id} review={review} checks={checks} onRisk={showEvidence} onEvidence={showEvidence} />
       {review.changed_since && <Changed id={workspace.id} data={data} />}
       <MergePreview workspace={workspace} review={review} taking={taking} />
       <ApprovalBar
@@ -195,6 +195,7 @@ function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Re
   return (
     <>
       <Strips
+        workspace={id}
         review={review}
         checks={checks ?? []}
         onRisk={(risk: Risk) => show(risk.path)}
