@@ -9,7 +9,7 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: help demo build static static-test test check lint unit soak bench picture upgrade-test agents-test vm
+.PHONY: help demo build static static-test test check lint unit soak bench picture screenshots upgrade-test agents-test vm
 
 help: ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -26,6 +26,11 @@ demo: ## two agents' workspaces of examples/shop: four services each, the same p
 picture: ## the terminal of the README, docs/holm.svg, from a real run (needs tmux; not as root)
 	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
 	@scripts/picture "$${CARGO_TARGET_DIR:-target}/demo/holm"
+
+screenshots: ## the dashboard's pages in target/screenshots, and the two of the README, from real workspaces (needs Chromium)
+	@scripts/set-up screenshots
+	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
+	@scripts/in-own-network scripts/screenshots "$(BUILT)/demo/holm"
 
 # The target is named, so that build scripts and macros stay dynamic.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')

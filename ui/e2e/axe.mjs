@@ -20,6 +20,7 @@ const PLACES = [
 
 /** What is there once the page has its answers. */
 function readyFor(path) {
+  if (path.endsWith("since=merge")) return ".mp__say, .mp .note, .empty";
   if (path.endsWith("/review")) return ".approve, .empty";
   if (path.startsWith("/w/")) return ".ws__facts .limits";
   if (path.startsWith("/compare")) return ".cmp tbody td, .empty";
@@ -42,7 +43,7 @@ for (const theme of ["light", "dark"]) {
     const { page, problems, close } = await open({ theme, size });
     const { workspaces } = await api(page, "/workspaces");
     const ids = workspaces.slice(0, 2).map((one) => one.id);
-    const more = ids.flatMap((id) => [`/w/${id}`, `/w/${id}/review`]);
+    const more = ids.flatMap((id) => [`/w/${id}`, `/w/${id}/review`, `/w/${id}/review?since=merge`]);
     for (const path of [...PLACES, ...more, `/compare?${ids.map((id) => `w=${id}`).join("&")}`]) {
       await visit(page, path);
       await page.waitForSelector(readyFor(path), { state: "attached" });

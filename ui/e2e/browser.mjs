@@ -1,11 +1,10 @@
 // What every flow shares: Debian's Chromium, signed in with a code, and a list of everything that went wrong on the page.
 //   BASE: the page's address · CODE: a sign-in code, or CODES: several, one for each browser that a flow opens
-//   PAGE: a directory with a built page that replaces the one in the program
 //   HOLM: the program, run in the directory PROJECT, a repository like examples/shop
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { extname, join } from "node:path";
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 export const BASE = process.env.BASE ?? "http://holm.localhost:7400";
@@ -74,7 +73,6 @@ export async function open({ size = [1440, 900], theme = "light", code = nextCod
       "--host-resolver-rules=MAP *.localhost 127.0.0.1",
     ],
   });
-  if (process.env.PAGE) await replacePage(context, process.env.PAGE);
   const page = context.pages()[0] ?? (await context.newPage());
   const problems = [];
   page.on("console", (message) => {
@@ -92,28 +90,6 @@ export async function open({ size = [1440, 900], theme = "light", code = nextCod
       rmSync(profile, { recursive: true, force: true });
     },
   };
-}
-
-const TYPES = { ".js": "text/javascript", ".css": "text/css", ".html": "text/html" };
-
-/** Answers for the page with the files of a directory; the API stays the daemon's. */
-async function replacePage(context, directory) {
-  const nonce = "bm9uY2UtZm9yLXRlc3Rz";
-  const policy = `default-src 'none'; script-src 'self'; style-src 'self' 'nonce-${nonce}'; img-src 'self' data:; font-src 'self'; connect-src 'self' ${BASE.replace("http", "ws")}; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'`;
-  await context.route(
-    (url) => url.origin === BASE && !/^\/(api|ui|mcp|health|metrics)(\/|$)/.test(url.pathname),
-    (route) => {
-      const path = new URL(route.request().url()).pathname;
-      const file = path.startsWith("/assets/") ? path.slice(1) : "index.html";
-      const body = readFileSync(join(directory, file), "utf8").replace("__NONCE__", nonce);
-      return route.fulfill({
-        status: 200,
-        contentType: `${TYPES[extname(file)]}; charset=utf-8`,
-        headers: { "content-security-policy": policy },
-        body,
-      });
-    },
-  );
 }
 
 /** Loads a deep link and waits until the store is filled. */

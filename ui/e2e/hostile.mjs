@@ -25,10 +25,30 @@ holm(
 await api(page, `/workspaces/${id}/sessions`, "POST", {
   command: ["bash", "-c", `printf '\\e]0;${markup}\\a\\a'; sleep 60`],
 });
-for (const path of [`/w/${id}`, `/w/${id}/review`, "/workspaces", "/inbox"]) {
+// A request whose path is markup is in the log of the service, and a program inside asks with such a text.
+holm("exec", "e2e-hostile", "--", "curl", "-s", "-o", "/dev/null", "--path-as-is", `http://127.0.0.1:3000/${markup.replaceAll(" ", "+")}`);
+holm("exec", "e2e-hostile", "--", "holm", "notify", `${markup} \u202e`);
+const { files } = await api(page, `/workspaces/${id}/review?since=base`);
+await api(page, `/workspaces/${id}/comments`, "POST", {
+  path: files.find((file) => file.path.endsWith(".md")).path,
+  first: 1,
+  last: 1,
+  text: `${markup} \u2066a\u0007`,
+});
+
+/** Where the hostile text is on each page, once the page has its answers. */
+const PLACES = [
+  [`/w/${id}`, '.log--rows:has-text("onerror")'],
+  [`/w/${id}/review?since=base`, '.thread:has-text("onerror")'],
+  [`/w/${id}/review?since=merge`, '.mp__list:has-text("onerror")'],
+  ["/workspaces", '.o-what:has-text("onerror")'],
+  ["/inbox", '.mail:has-text("onerror")'],
+  [`/compare?w=${id}&w=${(await workspace(page, "e2e-other")).id}`, '.cmp:has-text("onerror")'],
+];
+for (const [path, place] of PLACES) {
   await visit(page, path);
-  await page.waitForTimeout(500);
-  if (path.endsWith("review")) await page.waitForSelector(".odd >> text=U+202E");
+  await page.waitForSelector(place);
+  if (path.includes("review")) await page.waitForSelector(".odd >> text=U+202E");
   const raw = await page.evaluate(() =>
     [...document.querySelectorAll("body *:not(script)")]
       .flatMap((element) =>

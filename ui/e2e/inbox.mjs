@@ -12,6 +12,7 @@ await page.waitForSelector('.mail:has-text("e2e-inbox")');
 for (let i = 0; i < 20 && !(await page.locator('.mail.is-selected:has-text("e2e-inbox")').count()); i += 1)
   await page.keyboard.press("j");
 await page.waitForSelector('.excerpt:has-text("Which one?")');
+await page.waitForSelector('.ask__title:has-text("Which one?")');
 expect((await page.locator(".reply__quick .btn").count()) === 2, "two quick answers");
 await page.keyboard.press("i");
 await page.waitForSelector("#reply:focus");

@@ -13,6 +13,12 @@ await page.waitForSelector(".sheet .note--failed");
 const told = problems.splice(0);
 expect(told.length === 1 && /status of 4/.test(told[0]), "one refused request");
 await page.locator("#n-label").fill("e2e-new");
+// The branch is found while typing, and taken with the keys of a list.
+await page.locator("#n-ref").fill("mai");
+await page.waitForSelector('#n-refs [role=option]:has-text("main")');
+await page.keyboard.press("ArrowDown");
+await page.keyboard.press("Enter");
+expect((await page.locator("#n-ref").inputValue()) === "main", "the branch from the list");
 await page.keyboard.press("Control+Enter");
 await page.waitForSelector('.bar__title:has-text("e2e-new")', { timeout: 60_000 });
 await page.waitForSelector('.svc__row [aria-label="ready"]', { timeout: 60_000 });

@@ -1,4 +1,7 @@
-// By keyboard only: find the review, comment on a range, send the round, mark a file as viewed, approve this very tree.
+// By keyboard only: find the review, comment on a range, send the round, mark a file as viewed, approve this very tree, see what
+// would change in the checkout, apply it there, take it back.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
 
 const { page, problems, close } = await open();
@@ -38,14 +41,46 @@ await until(
   async () => (await api(page, `/workspaces/${id}/review?since=base`)).files.some((file) => file.viewed),
   "a viewed mark",
 );
-const { tree } = await api(page, `/workspaces/${id}/review`);
+const marked = await api(page, `/workspaces/${id}/review`);
+expect(marked.looked_at === null && marked.from === null, "no look by a viewed mark");
+const { tree } = marked;
 await page.keyboard.press("a");
-await page.waitForSelector("[role=dialog] >> text=Approved");
+await page.waitForSelector('.mp__into:has-text("shop")');
+await page.waitForSelector('.mp__say:has-text("2 files")');
 expect((await api(page, `/workspaces/${id}/approve`)).tree === tree, "the approval of the tree on the screen");
-// One more edit voids it: the page says so and refuses.
+await page.waitForSelector('.approve .btn:has-text("Apply 2 files")');
+const notes = join(process.env.PROJECT, "notes.txt");
+const readme = join(process.env.PROJECT, "README.md");
+const before = readFileSync(readme, "utf8");
+expect(!existsSync(notes), "a preview changes nothing");
+// An edit of the person in a file that would be touched: refused, with its name.
+writeFileSync(readme, "mine\n");
+await page.evaluate(() => dispatchEvent(new Event("focus")));
+await page.waitForSelector('.mp .note--failed:has-text("README.md")');
+expect((await page.locator('.approve .btn:has-text("Apply 2 files")').count()) === 0, "nothing to apply over an edit");
+const told = problems.splice(0);
+expect(told.length > 0 && told.every((one) => /status of 409/.test(one)), `only refusals, not ${told.join("; ")}`);
+writeFileSync(readme, before);
+await page.evaluate(() => dispatchEvent(new Event("focus")));
+await page.waitForSelector('.approve .btn:has-text("Apply 2 files")');
+await page.keyboard.press("a");
+await until(() => existsSync(notes), "the files in the checkout");
+expect(readFileSync(notes, "utf8") === "one\ntwo\nthree\n", "the content of notes.txt");
+await page.waitForSelector('.toast:has-text("Applied 2 files")');
+await page.keyboard.press("u");
+await until(() => !existsSync(notes), "the apply taken back");
+expect(readFileSync(readme, "utf8") === before, "README.md as before");
+// A merge needs a message for the files that are in no commit.
+await page.waitForSelector('.approve .btn:has-text("Merge into main")[disabled]');
+await page.locator("#merge-message").fill("Notes from the page");
 await page.keyboard.press("Escape");
+await page.waitForSelector('.approve .btn:has-text("Merge into main"):not([disabled])');
+await page.keyboard.press("m");
+await page.waitForSelector('.toast:has-text("Merged holm/e2e-review into main")');
+expect(existsSync(notes), "the merged file");
+// One more edit voids the approval: the page says so and refuses.
 holm("exec", "e2e-review", "--", "sh", "-c", "echo more >> notes.txt");
-await visit(page, `/w/${id}/review`);
+await visit(page, `/w/${id}/review?since=base`);
 await page.waitForSelector(".banner >> text=changed after this turn");
 expect(problems.length === 0, `no errors on the page: ${problems.join("; ")}`);
 await close();

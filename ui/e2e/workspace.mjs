@@ -25,6 +25,15 @@ await page.waitForFunction(() => document.querySelector(".xterm-rows")?.textCont
 await page.keyboard.press("Control+\\");
 expect((await page.locator(".xterm textarea:focus").count()) === 0, "Ctrl-\\ to leave the terminal");
 
+// Switched to by one key of the list: it holds the canonical ports, and its page is open.
+await visitList();
+await page.locator("[data-filter]").fill("e2e-work");
+await page.keyboard.press("Escape");
+await page.waitForSelector('.is-selected .o-label:has-text("e2e-work")');
+await page.keyboard.press("w");
+await page.waitForSelector('.bar__title:has-text("e2e-work")');
+await until(async () => (await api(page, "/checkout")).checkout.some((port) => port.workspace === id), "the canonical ports");
+
 await page.keyboard.press("p");
 await page.locator("#ask-word").fill("e2e");
 await page.keyboard.press("Enter");

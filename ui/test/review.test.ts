@@ -89,4 +89,6 @@ test("a hunk that begins inside of a comment or a long string is coloured right"
   assert.equal(opening("python", 'end\n"""\nimport os'), '"""');
   assert.equal(opening("typescript", "end */\nlet a"), "/*");
   assert.equal(opening("typescript", "/* a */ let b"), "");
+  assert.equal(opening("typescript", "</script>`;\nconst a = 1;", "const page = `<script>"), "`");
+  assert.equal(opening("typescript", "const page = `<script>", "function draw() {"), "");
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { Disk, InboxItem, Run, Session, Workspace } from "../src/api/types";
 import { choicesOf } from "../src/pages/inbox-reasons";
 import { grid } from "../src/pages/data-grid";
-import { joined } from "../src/pages/workspace/runs";
+import { joined } from "../src/parts/run-output";
 import { hostsOf } from "../src/pages/workspace/egress";
 import { windowOf } from "../src/parts/virtual";
 import { preview, standing } from "../src/state/attention";

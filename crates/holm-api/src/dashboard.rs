@@ -40,4 +40,6 @@ pub struct UiState {
     pub version: String,
     pub port: u16,
     pub home: String,
+    /// The memory of the machine, in bytes.
+    pub memory: Option<u64>,
 }

@@ -3,6 +3,7 @@
 //! Domain types live in `holm-core`; this crate has their JSON shapes. The typed [`Client`] is the
 //! only way by which the CLI and MCP reach the engine.
 
+pub mod apply;
 pub mod audit;
 pub mod browser;
 pub mod check;

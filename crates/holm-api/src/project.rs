@@ -3,6 +3,8 @@
 //! - `GET  /projects` → [`ProjectList`]; `POST /projects` ([`NewProject`]) → [`MadeProject`];
 //!   `PATCH /projects/{id}` ([`ChangeProject`]) → [`Project`]; `DELETE /projects/{id}` → [`Project`]
 //! - `POST /projects/sync` ([`Sync`]) → [`SyncAnswer`], or `project_elsewhere` (409)
+//! - `GET  /projects/{id}/refs?find=` → [`Starts`]: refs of the user's repository, for a person who chooses one
+//! - `GET  /projects/{id}/trust` → [`TrustQuestions`]; `POST` ([`TrustAnswer`]) approves them
 //! - `POST /projects/{id}/refs` ([`Refs`]) → [`Project`]: after the objects were linked
 //! - `GET  /projects/{id}/receive-pack` → WebSocket whose binary messages are the bytes of git's
 //!   receive-pack, for clients that cannot link; the client's text message [`PACK_EOF`] ends its
@@ -153,6 +155,31 @@ pub struct CommitFiles {
     pub has_lfs: bool,
 }
 
+/// Where a workspace can start: refs of the user's repository, and the state of its checkout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Starts {
+    /// The path of the checkout.
+    pub checkout: String,
+    /// The branch that is checked out; `None`: detached.
+    #[schema(required)]
+    pub branch: Option<String>,
+    /// How many files differ from the last commit. `None`: the repository's own settings would run programs to find out.
+    #[schema(required)]
+    pub uncommitted: Option<usize>,
+    /// The newest first.
+    pub refs: Vec<Start>,
+}
+
+/// A branch, tag or remote-tracking branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Start {
+    pub name: String,
+    pub commit: String,
+    pub at: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refs {
@@ -177,6 +204,24 @@ pub struct TrustCheck {
     /// checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<GitSetting>,
+}
+
+/// What a project's checkout requests, in `holm.toml` and in the repository's own git configuration. Only what requests anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TrustQuestions {
+    pub questions: Vec<TrustReport>,
+}
+
+/// `POST /projects/{id}/trust`: a person's approval of exactly the requests that were shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrustAnswer {
+    pub digests: Vec<String>,
+    /// As in `GET`.
+    #[serde(default)]
+    pub from: Option<String>,
+    #[serde(default)]
+    pub dirty: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -195,7 +195,7 @@ pub struct Looked {
     /// Default: the last one.
     #[serde(default)]
     pub turn: Option<u64>,
-    /// Only these files were viewed. Default: all that changed.
+    /// Only these files were viewed, and the look stays where it is. Default: all that changed, with a look at the turn.
     #[serde(default)]
     pub paths: Option<Vec<String>>,
 }

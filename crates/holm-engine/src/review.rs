@@ -178,6 +178,9 @@ pub trait ReviewStore {
         viewed: &[(String, String)],
     ) -> Result<(), StoreError>;
 
+    /// Adds viewed files; the look stays where it is. Durable.
+    fn mark_viewed(&self, id: &WorkspaceId, viewed: &[(String, String)]) -> Result<(), StoreError>;
+
     /// The viewed files by path, with the blob that was viewed.
     fn viewed(&self, id: &WorkspaceId) -> Result<BTreeMap<String, String>, StoreError>;
 

@@ -88,6 +88,17 @@ impl Engine {
             .await
     }
 
+    pub async fn mark_viewed(
+        &self,
+        id: &WorkspaceId,
+        viewed: Vec<(String, String)>,
+    ) -> Result<(), Fault> {
+        let (store, id) = (&self.inner.store, id.clone());
+        store
+            .call(move |store| store.mark_viewed(&id, &viewed))
+            .await
+    }
+
     pub async fn viewed(&self, id: &WorkspaceId) -> Result<BTreeMap<String, String>, Fault> {
         let id = id.clone();
         self.inner.store.call(move |store| store.viewed(&id)).await

@@ -2,10 +2,10 @@
 //! its description, so the API document is complete.
 
 use super::{
-    App, audit, browsers, checks, comments, compare, create, daemon, dashboard, data, disk, egress,
-    events, exec, failure, files, gate, gc, health, inbox, make, mcp, metrics, moves, numbers,
-    openapi, projects, receive_pack, reload, review, runs, secrets, services, sessions, tokens,
-    trees, trust, turns, uploads, work, workspaces,
+    App, apply, audit, browsers, checks, comments, compare, create, daemon, dashboard, data, disk,
+    egress, events, exec, failure, files, gate, gc, health, inbox, make, mcp, metrics, moves,
+    numbers, openapi, projects, receive_pack, reload, review, runs, secrets, services, sessions,
+    tokens, trees, trust, turns, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -43,6 +43,7 @@ pub fn router(app: Arc<App>) -> Router {
 /// Every route, with its description.
 pub fn described() -> OpenApiRouter<Arc<App>> {
     let groups = [
+        apply::routes(),
         audit::routes(),
         browsers::routes(),
         checks::routes(),

@@ -208,7 +208,10 @@ impl Audit {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
         );
         let is_stranger = matches!(caller, Caller::Workspace(_) | Caller::Anyone);
-        let changes = asked.route.is_some_and(Route::changes);
+        // A page asks for a ticket before each WebSocket, and a WebSocket that can change something has its own entry.
+        let is_ticket = asked.route.is_some_and(|route| route.path == "/ui/ticket");
+        let changes =
+            asked.route.is_some_and(Route::changes) && !(is_ticket && status.is_success());
         let counts = is_refused && is_stranger;
         let is_worth_it = changes || (counts && status != StatusCode::NOT_FOUND);
         if !is_worth_it {

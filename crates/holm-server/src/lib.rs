@@ -9,6 +9,7 @@ mod operations;
 
 mod agents;
 mod api;
+mod apply;
 mod audit;
 mod bounds;
 mod browsers;

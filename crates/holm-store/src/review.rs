@@ -216,6 +216,17 @@ pub(crate) fn set_look(
             rows::text(look.at)
         ],
     )?;
+    mark_viewed(transaction, id, viewed)
+}
+
+pub(crate) fn mark_viewed(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+    viewed: &[(String, String)],
+) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
     for (path, blob) in viewed {
         transaction.execute(
             "INSERT OR REPLACE INTO viewed (workspace_id, path, blob) VALUES (?1, ?2, ?3)",

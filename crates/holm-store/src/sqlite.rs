@@ -75,6 +75,7 @@ store! {
     read look(id: &WorkspaceId) -> Option<Look> = review::look;
     durable set_look(id: &WorkspaceId, look: &Look, viewed: &[(String, String)]) -> ()
         = review::set_look;
+    durable mark_viewed(id: &WorkspaceId, viewed: &[(String, String)]) -> () = review::mark_viewed;
     read viewed(id: &WorkspaceId) -> BTreeMap<String, String> = review::viewed;
     durable approve_tree(id: &WorkspaceId, approval: &TreeApproval) -> () = review::approve;
     read tree_approval(id: &WorkspaceId) -> Option<TreeApproval> = review::approval;

@@ -17,6 +17,9 @@ export type Risk = S["Risk"];
 export type Evidence = S["Evidence"];
 export type Comment = S["Comment"];
 export type Approval = S["Approval"];
+export type Effect = S["Effect"];
+export type Starts = S["Starts"];
+export type TrustReport = S["TrustReport"];
 export type Numbers = S["WorkspaceNumbers"];
 export type CanonicalPort = S["CanonicalPort"];
 export type Disk = S["Disk"];
@@ -101,7 +104,7 @@ export interface UiState {
   version: string;
   port: number;
   home: string;
-  memory?: number;
+  memory: number | null;
 }
 
 export interface HolmEvent {

@@ -91,6 +91,7 @@ function deeds(one: Workspace): Entry[] {
       name: "Switch to it",
       icon: "right",
       note: "its ports and its page",
+      keys: "w",
       command: `holm switch ${name}`,
       run: () => void switchTo(one),
     },

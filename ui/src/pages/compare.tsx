@@ -9,7 +9,7 @@ import { Menu } from "../parts/overlay";
 import { firstLine } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { go, paths } from "../state/route";
-import { byId, nameOf, runsOf, workspaces } from "../state/store";
+import { byId, firstMessage, nameOf, runsOf, workspaces } from "../state/store";
 import { Table } from "./compare-table";
 
 export interface Column {
@@ -53,7 +53,7 @@ export function ComparePage({ ids }: { ids: string[] }) {
   });
   const project = known[0]?.project;
   const siblings = workspaces.value.filter((one) => one.project === project && !ids.includes(one.id));
-  const message = columns.map((column) => column.run?.message).find(Boolean);
+  const message = known.map((one) => firstMessage(one.id)).find(Boolean);
   return (
     <>
       <header class="bar">

@@ -95,7 +95,7 @@ function Total({ disk }: { disk: Disk }) {
   const layers = disk.layers.filter((layer) => !layer.key.startsWith("volume-"));
   const code = disk.workspaces.reduce((all, one) => all + one.bytes - one.volumes, 0);
   const own = disk.workspaces.reduce((all, one) => all + one.volumes, 0);
-  const parts = [
+  const kinds: [string, string, number][] = [
     ["own-base", "Bases", sum(disk.bases)],
     ["own-layer", "Layers", sum(layers)],
     ["own-seed", "Volume seeds", sum(seeds)],
@@ -103,7 +103,8 @@ function Total({ disk }: { disk: Disk }) {
     ["own-vol", "Own volumes", own + sum(disk.volumes)],
     ["own-trash", "Trash", sum(disk.trash)],
     ["own-trash", "Repositories, programs, logs", sum(disk.repositories) + disk.programs + disk.other + disk.leftovers],
-  ] as const;
+  ];
+  const parts = kinds.filter(([, , n]) => n > 0);
   const whole = parts.reduce((all, [, , n]) => all + n, 0) || 1;
   const alone =
     disk.total +

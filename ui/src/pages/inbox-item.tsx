@@ -9,9 +9,9 @@ import { Menu } from "../parts/overlay";
 import { asked, remove, startOrStop } from "../state/actions";
 import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
-import { byId, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
+import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
-import { Question, RunTail, Refused, Limit, Summary, Answers } from "./inbox-reasons";
+import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void }) {
   const look = lookOf(item.reason);
@@ -41,7 +41,7 @@ export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void
           </span>
         </p>
         <h2 class="ask__title">
-          <Text value={item.text} />
+          {item.reason === "question" && session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
         </h2>
         {item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
         <div class="ask__acts">
@@ -79,6 +79,11 @@ export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void
     </>
   );
 }
+
+/** What the session asks, as its screen has it; without a question mark there, what holm recorded. */
+const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
+  <Text value={questionOf(useScreen(session) ?? "") ?? item.text} />
+);
 
 function sessionOf(item: InboxItem): Session | undefined {
   const live = (sessionsOf.value.get(item.workspace) ?? []).filter((one) => one.state === "running");
@@ -140,7 +145,7 @@ function Around({ workspace }: { workspace: Workspace }) {
   useEffect(() => {
     void loadTurn(workspace.id).catch(() => undefined);
   }, [asOf, lastTurns.value.has(workspace.id)]);
-  const run = runsOf.value.get(workspace.id)?.find((one) => one.message);
+  const message = firstMessage(workspace.id);
   const turn = lastTurns.value.get(workspace.id);
   const page = preview(workspace);
   const hosts = useLoad(
@@ -161,11 +166,11 @@ function Around({ workspace }: { workspace: Workspace }) {
   );
   return (
     <dl class="around">
-      {run?.message && (
+      {message && (
         <div>
           <dt>Asked to</dt>
           <dd>
-            “<Text value={run.message.length > 400 ? `${run.message.slice(0, 400)}…` : run.message} />”
+            “<Text value={message.length > 400 ? `${message.slice(0, 400)}…` : message} />”
           </dd>
         </div>
       )}

@@ -52,7 +52,7 @@ function Excerpt({ session, screen }: { session: Session; screen: string }) {
   );
 }
 
-function useScreen(session: Session): string | null {
+export function useScreen(session: Session): string | null {
   const { value, reload } = useLoad(
     async (signal) =>
       (
@@ -70,6 +70,15 @@ function useScreen(session: Session): string | null {
   );
   return value;
 }
+
+/** The last line at the end of a screen that asks something. */
+export const questionOf = (screen: string): string | undefined =>
+  screen
+    .split("\n")
+    .slice(-16)
+    .findLast((line) => /\S.*\?\s*$/.test(line))
+    ?.replace(/^[\s│❯>*●]+/, "")
+    .trim();
 
 /** Numbered choices at the end of a screen become buttons. */
 export function choicesOf(screen: string): { key: string; label: string }[] {

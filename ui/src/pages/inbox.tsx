@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { InboxItem } from "../api/types";
 import { Age, Button, Icon, Seg, Text } from "../parts/basic";
-import { startOrStop, takePorts } from "../state/actions";
+import { startOrStop, switchTo, takePorts } from "../state/actions";
 import { INBOX_GROUPS, lookOf } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { notify, phone } from "../state/look";
@@ -52,7 +52,13 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
           "inbox.answer": () => document.getElementById("reply")?.focus(),
         }
       : {}),
-    ...(workspace ? { "list.stop": () => void startOrStop(workspace), "list.take": () => void takePorts(workspace) } : {}),
+    ...(workspace
+      ? {
+          "list.stop": () => void startOrStop(workspace),
+          "list.take": () => void takePorts(workspace),
+          "list.switch": () => void switchTo(workspace),
+        }
+      : {}),
   });
   if (!loaded.value) return <Bar shown={shown} onShow={setShown} note="" />;
   const first = workspaces.value.length === 0;

@@ -4,12 +4,14 @@ import { api, Fault } from "../api/client";
 import { KNOWN_AGENTS } from "../lib/agents";
 import { plural, shellWord } from "../lib/format";
 import { Button, Glyph, Icon, IconButton, Note, Text, Words } from "../parts/basic";
-import { useDraft } from "../parts/hooks";
+import { useDraft, useLoad } from "../parts/hooks";
 import { Sheet } from "../parts/overlay";
 import { command } from "../state/keys";
 import { go, paths } from "../state/route";
-import { projects, put, runs, workspaces } from "../state/store";
+import { homely, projects, put, runs } from "../state/store";
+import { readTrust, TrustQuestion } from "../parts/trust";
 import { toast } from "../state/toast";
+import { RefField, useStarts } from "./new-ref";
 
 interface Made {
   label: string;
@@ -23,19 +25,21 @@ interface Made {
 const SHELL = "shell";
 const isUrl = (text: string): boolean => /^(https|ssh):\/\/|^git@/.test(text);
 
-export function NewPage({ project: asked }: { project: string | null }) {
+export function NewPage({ project: wanted }: { project: string | null }) {
   const [message, setMessage] = useDraft("new.message");
-  const [project, setProject] = useState(asked ?? projects.value[0]?.name ?? "");
+  const [project, setProject] = useState(wanted ?? projects.value[0]?.name ?? "");
   const [label, setLabel] = useDraft("new.label");
   const [from, setFrom] = useDraft("new.from");
   const [dirty, setDirty] = useState(false);
   const [untrusted, setUntrusted] = useState(false);
   const [counts, setCounts] = useState<Record<string, number>>({});
   const [made, setMade] = useState<Made[]>([]);
+  const known = projects.value.find((one) => one.name === project);
+  const starts = useStarts(known, from);
   useEffect(() => {
     if (!project && projects.value[0]) setProject(projects.value[0].name);
   }, [projects.value]);
-  const agents = [...new Set([...runs.value.flatMap((run) => run.agent ?? []), ...KNOWN_AGENTS]), SHELL];
+  const agents = [...new Set([...KNOWN_AGENTS, ...runs.value.flatMap((run) => run.agent ?? [])]), SHELL];
   const chosen = agents.flatMap((agent) => Array.from({ length: counts[agent] ?? 0 }, () => (agent === SHELL ? null : agent)));
   const takers = chosen.filter(Boolean).length;
   const list: (string | null)[] = chosen.length ? chosen : [null];
@@ -43,7 +47,7 @@ export function NewPage({ project: asked }: { project: string | null }) {
   const labels = list.map((_, i) => (!label ? "" : list.length > 1 ? `${label}-${i + 1}` : label));
   const text = message.trim();
   const verb = list.length > 1 ? `Create ${list.length}` : "Create";
-  const line = commandFor(labels[0]!, from, dirty, list[0] ?? null, text);
+  const line = commandFor(labels[0]!, from, dirty && !from, list[0] ?? null, text);
   useEffect(() => {
     command.value = line;
   }, [line]);
@@ -64,7 +68,7 @@ export function NewPage({ project: asked }: { project: string | null }) {
             ...(isUrl(project) ? { url: project } : project.startsWith("/") ? { path: project } : { project }),
             label: row.label || null,
             from: from || null,
-            dirty,
+            dirty: dirty && !from,
             untrusted,
             wait: false,
           },
@@ -98,7 +102,12 @@ export function NewPage({ project: asked }: { project: string | null }) {
       void make();
     }
   };
-  const refused = made.find((row) => row.fault instanceof Fault && row.fault.code === "not_trusted");
+  const refused = made.some((row) => row.fault instanceof Fault && row.fault.code === "not_trusted");
+  const place = known && { project: known, from, dirty: dirty && !from };
+  const { value: asked } = useLoad(
+    async (signal) => (refused && place ? await readTrust(place, signal) : null),
+    [refused, known?.id, from, dirty],
+  );
   return (
     <Sheet
       title="New workspace"
@@ -207,65 +216,36 @@ export function NewPage({ project: asked }: { project: string | null }) {
           <label class="f__label" for="n-ref">
             From
           </label>
-          <div class="field field--tall">
-            <Icon name="branch" />
-            <input
-              id="n-ref"
-              class="mono"
-              list="n-refs"
-              value={from}
-              placeholder="the checkout's branch; a branch, tag or commit"
-              type="text"
-              spellcheck={false}
-              onInput={(event) => setFrom(event.currentTarget.value)}
-            />
-            <datalist id="n-refs">
-              {refsOf(project).map((one) => (
-                <option key={one} value={one} />
-              ))}
-            </datalist>
-          </div>
+          <RefField value={from} starts={starts} onPick={setFrom} />
           <label class="check">
-            <input type="checkbox" checked={dirty} onChange={(event) => setDirty(event.currentTarget.checked)} />
+            <input type="checkbox" checked={dirty && !from} disabled={Boolean(from)} onChange={(event) => setDirty(event.currentTarget.checked)} />
             <span>
               Take the uncommitted state of{" "}
               <span class="mono">
-                <Text value={projects.value.find((one) => one.name === project)?.path ?? "the checkout"} />
+                <Text value={starts ? homely(starts.checkout) : "the checkout"} />
               </span>{" "}
-              along
+              along {starts?.uncommitted != null && (
+                <span class="faint">{starts.uncommitted ? plural(starts.uncommitted, "file") : "it has none"}</span>
+              )}
             </span>
           </label>
         </div>
-        {refused && (
-          <div class="ask-trust">
-            <Glyph state="needs" />
-            <div>
-              <p>
-                <b>holm.toml asks for something that you have not trusted yet</b>
-              </p>
-              <p class="dim">
-                <Text value={refused.fault!.message} />
-              </p>
-              <p class="dim">
-                <Words text={(refused.fault as Fault).hint} />
-              </p>
-              <div class="ask-trust__acts">
-                <Button
-                  small
-                  kind="quiet"
-                  onClick={() => {
-                    setUntrusted(true);
-                    setMade([]);
-                  }}
-                >
-                  Go on without
-                </Button>
-              </div>
-            </div>
-          </div>
+        {refused && known && asked?.some((one) => !one.approved) && (
+          <TrustQuestion place={place!} questions={asked} onTrusted={() => void make()}>
+            <Button
+              small
+              kind="quiet"
+              onClick={() => {
+                setUntrusted(true);
+                setMade([]);
+              }}
+            >
+              Go on without
+            </Button>
+          </TrustQuestion>
         )}
         {untrusted && <p class="f__hint">What is not trusted is left out.</p>}
-        {made.length > 0 && <Progress made={made} />}
+        {made.length > 0 && !asked?.some((one) => !one.approved) && <Progress made={made} />}
       </div>
     </Sheet>
   );
@@ -318,12 +298,6 @@ const Progress = ({ made }: { made: Made[] }) => (
     ))}
   </ul>
 );
-
-/** Refs that this page knows of; any other can be typed. */
-function refsOf(project: string): string[] {
-  const of = workspaces.value.filter((one) => one.project === project);
-  return [...new Set([...of.flatMap((one) => one.ref ?? []), ...of.flatMap((one) => one.branch ?? [])])];
-}
 
 function commandFor(label: string, from: string, dirty: boolean, agent: string | null, text: string): string {
   const name = shellWord(label || "LABEL");

@@ -5,7 +5,7 @@ import { visible } from "../lib/odd";
 import { bytes, count, minus, plus } from "../lib/format";
 import { Age, Button, Cap, Glyph, Icon, Spark, Text, type State } from "../parts/basic";
 import { Menu } from "../parts/overlay";
-import { asked, pending, remove, restore, startOrStop, takePorts } from "../state/actions";
+import { asked, pending, remove, restore, startOrStop, switchTo, takePorts } from "../state/actions";
 import { isHot, preview, serviceState, type Standing } from "../state/attention";
 import { paths } from "../state/route";
 import { canonical, gone, lastTurns, loadTurn, numbers } from "../state/store";
@@ -74,8 +74,8 @@ export function Row({
           <>
             <span class="o-files">{count(turn.files)}</span>
             <span class="pm">
-              <span class="plus">{plus(turn.added)}</span>
-              <span class="minus">{minus(turn.removed)}</span>
+              <span class="plus">{turn.added > 0 && plus(turn.added)}</span>
+              <span class="minus">{turn.removed > 0 && minus(turn.removed)}</span>
             </span>
           </>
         ) : one.dirty ? (
@@ -115,6 +115,7 @@ const Acts = ({ one }: { one: Workspace }) => (
     <Menu
       says="More"
       choices={[
+        { label: "Switch to it", icon: "right", note: "w", run: () => void switchTo(one) },
         { label: "Take the canonical ports", icon: "anchor", note: "h", run: () => void takePorts(one) },
         {
           label: "Fork…",

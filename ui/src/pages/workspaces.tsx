@@ -6,7 +6,7 @@ import { visible } from "../lib/odd";
 import { matches, parseFilter } from "../lib/find";
 import { Button, Icon, Seg, Text } from "../parts/basic";
 import { useWindow } from "../parts/virtual";
-import { remove, startOrStop, takePorts } from "../state/actions";
+import { remove, startOrStop, switchTo, takePorts } from "../state/actions";
 import { GROUPS, standing, type Standing } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { kept, minute, phone } from "../state/look";
@@ -78,6 +78,7 @@ export function WorkspacesPage({ project }: { project: string | null }) {
           "list.review": () => go(paths.review(current.one.id)),
           "list.stop": () => void startOrStop(current.one),
           "list.take": () => void takePorts(current.one),
+          "list.switch": () => void switchTo(current.one),
           "list.mark": () => {
             mark(current.one.id);
             move(1);

@@ -158,7 +158,7 @@ export async function reset(one: Workspace, options: { at?: string; volume?: str
 
 /** Makes it the workspace that I am in: its ports, and its page. */
 export async function switchTo(one: Workspace): Promise<void> {
-  await takePorts(one);
+  if (one.ports.some((port) => port.source === "declared")) await takePorts(one);
   go(paths.workspace(one.id));
 }
 

@@ -47,6 +47,16 @@ export const inboxOf = computed(() => {
 
 export const nameOf = (one: { project: string; label: string }): string => `${one.project}/${one.label}`;
 
+/** What a person first asked for; later messages are rounds of comments. Runs are newest first. */
+export const firstMessage = (id: string): string | null =>
+  runsOf.value.get(id)?.findLast((run) => run.message)?.message ?? null;
+
+/** A path with `~` for the home of the person. */
+export function homely(path: string): string {
+  const home = machine.value?.home;
+  return home && path.startsWith(`${home}/`) ? `~${path.slice(home.length)}` : path;
+}
+
 export async function loadAll(): Promise<void> {
   await Promise.all([
     loadWorkspaces(),

@@ -110,6 +110,11 @@ impl Repository {
         if let (Err(_), Some(dirty)) = (&merged, &work.dirty_start) {
             merged = quarantine.merge(dirty, &ours, &work.state, cancel)?;
         }
+        if merged.is_err()
+            && let Some(taken) = self.merged_before(&work.workspace)?
+        {
+            merged = quarantine.merge(&taken, &ours, &work.state, cancel)?;
+        }
         let merged = merged.map_err(|paths| GitError::DoesNotApply { paths })?;
         let staged = Staged {
             repository: self.clone(),
@@ -122,6 +127,25 @@ impl Repository {
         };
         staged.refuse_overlap(work.dirty_start.as_deref())?;
         Ok(staged)
+    }
+
+    /// The commit of a workspace that was fetched last, if HEAD contains it: after a merge both sides continue from there. At
+    /// most two processes.
+    fn merged_before(&self, id: &WorkspaceId) -> Result<Option<String>, GitError> {
+        let name = format!("refs/holm/{id}^{{commit}}");
+        let fetched = self
+            .git("rev-parse")?
+            .args(["--verify", "--quiet", "--end-of-options", &name])
+            .run()?;
+        if !fetched.status.success() {
+            return Ok(None);
+        }
+        let commit = String::from_utf8_lossy(&fetched.stdout).trim().to_owned();
+        let is_contained = self
+            .git("merge-base")?
+            .args(["--is-ancestor", &commit, "HEAD"])
+            .run()?;
+        Ok(is_contained.status.success().then_some(commit))
     }
 }
 

@@ -23,6 +23,22 @@ const ORIGIN_HEAD: &str = "refs/remotes/origin/HEAD";
 /// Prefixes of the refs that are shared with workspaces.
 pub(super) const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
+/// The fields of a [`RecentRef`]; an annotated tag has a second object, the commit.
+const RECENT: &str = "--format=%(refname)%00%(symref)%00%(objectname)%00%(*objectname)%00\
+                      %(creatordate:iso-strict)%00%(contents:subject)%00";
+
+/// A branch, tag or remote-tracking branch, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecentRef {
+    /// Without `refs/heads/`, `refs/tags/` or `refs/remotes/`.
+    pub name: String,
+    pub commit: String,
+    /// When its commit or tag was made, in ISO 8601.
+    pub at: String,
+    /// The first line of its message.
+    pub subject: String,
+}
+
 /// A digest of the refs and shallow lines that is the same in every version of holm.
 pub fn refs_digest(refs: &[(String, String)], shallow: &[String]) -> String {
     let mut hash = Sha256::new();
@@ -105,6 +121,20 @@ impl Repository {
             }
         }
         Ok(refs)
+    }
+
+    /// The refs whose name contains `part`, newest first. One process.
+    pub fn recent_refs(&self, part: &str, most: usize) -> Result<Vec<RecentRef>, GitError> {
+        let listed = self
+            .git("for-each-ref")?
+            .args(["--sort=-creatordate", RECENT])
+            .more(SHARED)
+            .output()?;
+        let listed = String::from_utf8_lossy(&listed);
+        let part = part.to_lowercase();
+        let is_wanted = |one: &RecentRef| one.name.to_lowercase().contains(&part);
+        let refs = listed.split("\0\n").filter_map(recent_ref);
+        Ok(refs.filter(is_wanted).take(most).collect())
     }
 
     /// Whether the current branch or the default branch contains a commit. At most two processes.
@@ -192,6 +222,22 @@ pub(crate) fn contents(
         rest = after;
     }
     Ok(files)
+}
+
+/// One line of the output in the format [`RECENT`]. `None` for symbolic refs.
+fn recent_ref(line: &str) -> Option<RecentRef> {
+    let mut fields = line.split('\0');
+    let mut next = || fields.next().map(str::to_owned);
+    let (name, symref) = (next()?, next()?);
+    let (object, target) = (next()?, next()?);
+    let (at, subject) = (next()?, next()?);
+    let commit = if target.is_empty() { object } else { target };
+    symref.is_empty().then_some(RecentRef {
+        name: short_name(&name)?,
+        commit,
+        at,
+        subject,
+    })
 }
 
 fn short_name(full: &str) -> Option<String> {

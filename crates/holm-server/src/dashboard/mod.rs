@@ -140,10 +140,16 @@ async fn logout(State(app): State<Arc<App>>, caller: Caller) -> Result<Response,
 }
 
 async fn state(State(app): State<Arc<App>>) -> Answer<UiState> {
+    // All drivers are on this machine. The page does without a number that cannot be read.
+    let room = match app.engine.drivers().all().next() {
+        Some(driver) => driver.room().await.ok(),
+        None => None,
+    };
     Ok(Json(UiState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         port: app.door_port(),
         home: app.home().display().to_string(),
+        memory: room.map(|room| room.memory),
     }))
 }
 

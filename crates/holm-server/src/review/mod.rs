@@ -281,7 +281,8 @@ impl App {
         self.engine.set_look(id, look, Vec::new()).await
     }
 
-    /// Records a look at a turn; every changed file counts as viewed, or only those of `paths`.
+    /// Records a look at a turn, with which every changed file counts as viewed. With `paths`, only these files count as viewed,
+    /// and the look stays where it is: the rest is still unread.
     async fn note_look(
         &self,
         id: &WorkspaceId,
@@ -295,15 +296,16 @@ impl App {
             .changes
             .iter()
             .map(|change| (escaped(&change.path), blob(change)));
-        let is_viewed =
-            |(path, _): &(String, String)| paths.as_ref().is_none_or(|paths| paths.contains(path));
-        let viewed = viewed.filter(is_viewed).collect();
+        if let Some(paths) = paths {
+            let viewed = viewed.filter(|(path, _)| paths.contains(path)).collect();
+            return self.engine.mark_viewed(id, viewed).await;
+        }
         let look = Look {
             turn: turn.number,
             tree: turn.tree.clone(),
             at: clock::wall(),
         };
-        self.engine.set_look(id, look, viewed).await
+        self.engine.set_look(id, look, viewed.collect()).await
     }
 }
 

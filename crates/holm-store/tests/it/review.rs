@@ -58,6 +58,10 @@ pub fn check<S: Store>(store: &S) {
     store.set_look(id, &look(2), &viewed("two")).unwrap();
     assert_eq!(store.look(id).unwrap(), Some(look(2)));
     assert_eq!(store.viewed(id).unwrap(), viewed("two").into());
+    // A viewed mark is no look.
+    store.mark_viewed(id, &viewed("three")).unwrap();
+    assert_eq!(store.look(id).unwrap(), Some(look(2)));
+    assert_eq!(store.viewed(id).unwrap(), viewed("three").into());
     let yes = TreeApproval {
         tree: turns[2].tree.clone(),
         turn: 3,

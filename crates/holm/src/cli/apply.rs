@@ -6,17 +6,17 @@ use super::figures::{self, count};
 use super::output::{GOOD, printable};
 use super::user_checkout::Checkout;
 use super::work::{
-    Consent, Flagged, Subject, flagged, recover, recovery_text, remark_aside, remark_left_out,
-    settle,
+    Consent, Subject, flagged, recover, recovery_text, remark_aside, remark_left_out, settle,
 };
 use super::{Context, Outcome, connect, resolve, settings};
 use clap::Args;
 use holm_api::Workspace;
+use holm_api::apply::{Applied, Effect, Flagged, TakenBack};
 use holm_api::work::Captured;
 use holm_core::turn::numbers;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
-use holm_git::{Cancel, Extent, Planned, Recovered, Work};
+use holm_git::{Cancel, Extent, Planned, Recovered, Staged, Work};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// Programs that the repository's own git settings run (filters) need approval first.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --yes\n  holm apply fix-login --undo"
+    after_help = "Examples:\n  holm apply fix-login\n  holm apply fix-login --dry-run\n  holm apply fix-login --yes\n  holm apply fix-login --undo"
 )]
 pub struct ApplyArgs {
     /// A label, project/label, an id or the beginning of an id
@@ -49,30 +49,11 @@ pub struct ApplyArgs {
     #[arg(long)]
     approved: bool,
     /// Take the last apply of this workspace back out of your checkout
-    #[arg(long, conflicts_with = "yes")]
+    #[arg(long, conflicts_with_all = ["yes", "dry_run"])]
     undo: bool,
-}
-
-/// The JSON output of `--undo`.
-#[derive(Debug, Serialize)]
-struct TakenBack {
-    id: String,
-    /// How many paths of the checkout are as before the apply.
-    undone: usize,
-}
-
-/// The JSON output.
-#[derive(Debug, Serialize)]
-struct Applied {
-    id: String,
-    label: String,
-    /// How many paths of the checkout were changed.
-    changed: usize,
-    /// The number of stashes inside, and refs with commits that are not in the tree.
-    stashes: u64,
-    aside: Vec<String>,
-    /// Entries that needed consent.
-    flagged: Vec<Flagged>,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
@@ -84,6 +65,11 @@ pub fn run(context: &Context, arguments: ApplyArgs) -> Outcome {
         finish(context, &taken_back, &taken_back.id, || {
             format!("{GOOD}✓{GOOD:#} {files} in {place} {verb} as before the apply")
         });
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.dry_run {
+        let effect = connect::block_on(effect(context, &arguments))?;
+        context.output.done(&effect, || effect_text(&effect));
         return Ok(ExitCode::SUCCESS);
     }
     let consent = if arguments.yes {
@@ -144,25 +130,8 @@ async fn apply(
     arguments: &ApplyArgs,
     consent: Consent,
 ) -> Result<(Applied, Extent, String), Fault> {
-    let cancel = Cancel::default();
     let (workspace, checkout, captured, work) = or_interrupted(prepare(context, arguments)).await?;
-    let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
-    let stage = try_blocking(move || {
-        let staged = repository.stage(&work, &flag)?;
-        let (extent, arrivals) = (staged.extent()?, staged.arrivals()?);
-        Ok((staged, extent, arrivals))
-    });
-    tokio::pin!(stage);
-    let staged = tokio::select! {
-        staged = &mut stage => staged,
-        // The other side ends soon and removes what it made.
-        _ = tokio::signal::ctrl_c() => {
-            cancel.raise();
-            stage.await.and(Err(cancelled()))
-        }
-    };
-    let (staged, extent, arrivals) = staged?;
-    let flagged = flagged(&arrivals);
+    let (staged, extent, flagged) = stage(&checkout, work).await?;
     let verb = format!("holm apply {}", arguments.workspace);
     or_interrupted(settle(context, &flagged, consent, &verb)).await?;
     // From here on the apply is completed or undone, even if this process is killed.
@@ -182,6 +151,63 @@ async fn apply(
         flagged,
     };
     Ok((applied, extent, printable(&shown)))
+}
+
+/// Merges the change beside the checkout, which stays as it is.
+async fn stage(checkout: &Checkout, work: Work) -> Result<(Staged, Extent, Vec<Flagged>), Fault> {
+    let cancel = Cancel::default();
+    let (repository, flag) = (Arc::clone(&checkout.repository), cancel.clone());
+    let stage = try_blocking(move || {
+        let staged = repository.stage(&work, &flag)?;
+        let (extent, arrivals) = (staged.extent()?, staged.arrivals()?);
+        Ok((staged, extent, flagged(&arrivals)))
+    });
+    tokio::pin!(stage);
+    tokio::select! {
+        staged = &mut stage => staged,
+        // The other side ends soon and removes what it made.
+        _ = tokio::signal::ctrl_c() => {
+            cancel.raise();
+            stage.await.and(Err(cancelled()))
+        }
+    }
+}
+
+/// What an apply would change.
+async fn effect(context: &Context, arguments: &ApplyArgs) -> Result<Effect, Fault> {
+    let (workspace, checkout, captured, work) = or_interrupted(prepare(context, arguments)).await?;
+    let (staged, extent, flagged) = stage(&checkout, work).await?;
+    drop(staged);
+    let edited = checkout.git(|repository| repository.uncommitted()).await?;
+    let repository = &checkout.repository;
+    Ok(Effect {
+        id: workspace.id,
+        label: workspace.label,
+        tree: captured.tree.unwrap_or_default(),
+        checkout: repository.toplevel.to_string_lossy().into_owned(),
+        into: repository.branch.clone(),
+        changed: extent.files,
+        added: extent.added,
+        removed: extent.removed,
+        edited,
+        uncommitted: captured.uncommitted,
+        stashes: captured.stashes,
+        aside: captured.aside,
+        flagged,
+    })
+}
+
+fn effect_text(effect: &Effect) -> String {
+    let place = printable(&figures::place(&effect.checkout));
+    let files = count(effect.changed as u64, "file");
+    let lines = numbers(effect.added, effect.removed);
+    let mut text = format!("{files} {lines}").trim_end().to_owned();
+    text.push_str(&format!(" would change in {place}"));
+    for one in &effect.flagged {
+        let (path, why) = (printable(&one.path), one.why.join(", "));
+        text.push_str(&format!("\n  needs consent: {path}: {why}"));
+    }
+    text
 }
 
 /// Prepares the change. Changes nothing in the checkout.

@@ -66,13 +66,7 @@ pub struct Taken<'a> {
 }
 
 pub fn run(context: &Context, arguments: FetchArgs) -> Outcome {
-    if arguments.commit.as_deref().is_some_and(is_blank) {
-        return Err(Fault::new(
-            Code::Usage,
-            "the message of --commit is empty",
-            "for example `--commit 'Fix the login redirect'`",
-        ));
-    }
+    check_message(arguments.commit.as_deref())?;
     let fetched = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
@@ -144,7 +138,7 @@ fn other_tree_for_files(fault: &Fault, label: &str, files: u64) -> Fault {
         ),
         format!(
             "take the approved files, uncommitted: `holm apply {label} --approved`\n\
-             commit them inside, then merge: `holm fetch {label} --commit \"…\" --approved && holm merge {label} --approved`"
+             commit them inside and merge: `holm merge {label} --commit \"…\" --approved`"
         ),
     )
 }
@@ -214,6 +208,14 @@ pub fn text(fetched: &Fetched) -> String {
     text
 }
 
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
+/// Refuses an empty message of `--commit`.
+pub fn check_message(message: Option<&str>) -> Result<(), Fault> {
+    if message.is_some_and(|message| message.trim().is_empty()) {
+        return Err(Fault::new(
+            Code::Usage,
+            "the message of --commit is empty",
+            "for example `--commit 'Fix the login redirect'`",
+        ));
+    }
+    Ok(())
 }

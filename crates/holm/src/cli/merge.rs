@@ -1,11 +1,12 @@
 //! `holm merge`: fetch, then `git merge` into the checkout.
 
 use super::completions::labels;
-use super::fetch::{Fetched, Taken, fetch, text};
+use super::fetch::{Fetched, Taken, check_message, fetch, text};
 use super::output::{GOOD, printable};
-use super::work::{Consent, Flagged, Subject, flagged, recover, settle};
+use super::work::{Consent, Subject, flagged, recover, settle};
 use super::{Context, Outcome, connect, settings};
 use clap::Args;
+use holm_api::apply::Flagged;
 use holm_core::{Code, Fault};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -18,7 +19,9 @@ use std::process::ExitCode;
 /// its reason, and need your consent. Programs that the repository's own git settings run need
 /// approval first.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  holm merge fix-login\n  holm merge fix-login --yes")]
+#[command(
+    after_help = "Examples:\n  holm merge fix-login\n  holm merge fix-login --commit 'Fix the login redirect'\n  holm merge fix-login --yes"
+)]
 pub struct MergeArgs {
     /// A label, project/label, an id or the beginning of an id
     #[arg(value_name = "WS", add = labels())]
@@ -29,6 +32,9 @@ pub struct MergeArgs {
     /// Take exactly the tree that a person approved (`holm approve`), or refuse
     #[arg(long)]
     approved: bool,
+    /// Commit everything inside first, untracked files included, with this message
+    #[arg(long, value_name = "MSG")]
+    commit: Option<String>,
 }
 
 /// The JSON output.
@@ -50,6 +56,7 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
     } else {
         Consent::Ask
     };
+    check_message(arguments.commit.as_deref())?;
     let merged = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
         let workspace = subject.client.workspace(&subject.id).await?;
@@ -61,7 +68,7 @@ pub fn run(context: &Context, arguments: MergeArgs) -> Outcome {
             return Err(dirty(&edited));
         }
         let approved = subject.approved(arguments.approved).await?;
-        let captured = subject.head(context, None).await?;
+        let captured = subject.head(context, arguments.commit).await?;
         let taken = Taken {
             captured: &captured,
             approved,

@@ -8,11 +8,11 @@ use super::table::Table;
 use super::user_checkout::{self, Checkout};
 use super::{Context, Outcome, connect, settings};
 use clap::{Args, Subcommand, ValueHint};
-use holm_api::project::{ChangeProject, Project};
+use holm_api::project::{ChangeProject, Project, Start, Starts};
 use holm_config::daemon_user::DaemonUser;
 use holm_core::clone_url::{CloneFrom, CloneUrl};
 use holm_core::{Code, Fault, ProjectId};
-use holm_git::Cancel;
+use holm_git::{Cancel, RecentRef};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +30,7 @@ enum Action {
     Add(AddArgs),
     Rm(RmArgs),
     Find(FindArgs),
+    Refs(RefsArgs),
 }
 
 /// List the projects that holm knows
@@ -87,6 +88,20 @@ struct RmArgs {
 #[command(after_help = "Examples:\n  holm project find")]
 struct FindArgs {}
 
+/// List the branches and tags of this repository, newest first
+///
+/// With --json: {checkout,branch,uncommitted,refs:[{name,commit,at,subject}]}.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  holm project refs\n  holm project refs --find release")]
+struct RefsArgs {
+    /// Only those whose name contains this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    find: String,
+}
+
+/// A list for a person needs no more.
+const MOST_REFS: usize = 50;
+
 #[derive(Debug, Serialize)]
 struct FoundList {
     repositories: Vec<FoundRepository>,
@@ -98,6 +113,7 @@ pub fn run(context: &Context, arguments: ProjectArgs) -> Outcome {
         Action::Add(arguments) => add(context, arguments),
         Action::Rm(arguments) => rm(context, &arguments),
         Action::Find(_) => find(context),
+        Action::Refs(arguments) => refs(context, arguments),
     }
 }
 
@@ -257,6 +273,46 @@ fn find(context: &Context) -> Outcome {
         table.render()
     });
     Ok(ExitCode::SUCCESS)
+}
+
+fn refs(context: &Context, arguments: RefsArgs) -> Outcome {
+    let starts = connect::block_on(async {
+        let (checkout, client) = tokio::join!(Checkout::find(), connect::started());
+        let checkout = checkout?;
+        settings::settle_partial(context, &client?, &checkout).await?;
+        let refs = checkout.git(move |repository| {
+            let refs = repository.recent_refs(&arguments.find, MOST_REFS)?;
+            let is_plain = repository.settings()?.is_empty();
+            let uncommitted = is_plain.then(|| repository.count_uncommitted());
+            Ok((refs, uncommitted.transpose()?))
+        });
+        let (refs, uncommitted) = refs.await?;
+        let repository = &checkout.repository;
+        Ok(Starts {
+            checkout: repository.toplevel.to_string_lossy().into_owned(),
+            branch: repository.branch.clone(),
+            uncommitted,
+            refs: refs.into_iter().map(start).collect(),
+        })
+    })?;
+    context.output.result(&starts, || {
+        let mut table = Table::new(["ref", "commit", "message"]);
+        for one in &starts.refs {
+            let commit = one.commit.chars().take(10).collect();
+            table.row([printable(&one.name), commit, printable(&one.subject)]);
+        }
+        table.render()
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(found: RecentRef) -> Start {
+    Start {
+        name: found.name,
+        commit: found.commit,
+        at: found.at,
+        subject: found.subject,
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use super::user_checkout::Checkout;
 use super::{Context, Outcome, connect, settings};
 use clap::Args;
 use holm_api::client::Client;
-use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
+use holm_api::project::{
+    Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustQuestions, TrustReport,
+};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use std::process::ExitCode;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 /// approved. Your own git configuration needs no approval.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  holm trust\n  holm trust --yes\n  holm trust --from origin/main\n  \
+    after_help = "Examples:\n  holm trust\n  holm trust --show\n  holm trust --yes\n  holm trust --from origin/main\n  \
         holm trust --agent claude --yes"
 )]
 pub struct TrustArgs {
@@ -37,6 +39,12 @@ pub struct TrustArgs {
     /// Approve without asking
     #[arg(long)]
     yes: bool,
+    /// Print what is asked, and approve nothing
+    #[arg(long, conflicts_with_all = ["yes", "agent", "digest"])]
+    show: bool,
+    /// Approve only requests with this digest, which --show prints with --json; can be repeated
+    #[arg(long, value_name = "DIGEST", conflicts_with_all = ["yes", "agent"])]
+    digest: Vec<String>,
     /// With --agent: the sign-in may not be used
     #[arg(long, requires = "agent", conflicts_with = "yes")]
     no: bool,
@@ -44,6 +52,8 @@ pub struct TrustArgs {
 
 /// Longer words of a request push its key to the right.
 const LONGEST_WORDS: usize = 52;
+
+const NOTHING: &str = "This repository asks for nothing of the host.";
 
 /// How the repository's requests may be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,12 +103,18 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
             worktree_include: checkout.worktree_include()?,
             settings: Vec::new(),
         };
+        let report = client.check_trust(&check).await?;
+        let settings = settings::check(&client, &checkout).await?;
+        if arguments.show {
+            let questions = settings.into_iter().chain([(check, report)]).collect();
+            show(context, &client, questions).await;
+            return Ok(None);
+        }
         let mut asked = Vec::new();
-        if let Some((check, report)) = settings::check(&client, &checkout).await? {
+        if let Some((check, report)) = settings {
             let report = approve(context, &client, (&check, report), &arguments).await?;
             asked = report.asks;
         }
-        let report = client.check_trust(&check).await?;
         let mut report = approve(context, &client, (&check, report), &arguments).await?;
         report.asks.splice(0..0, asked);
         Ok(Some(report))
@@ -107,10 +123,30 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     context.output.done(&report, || match report.asks.len() {
-        0 => "This repository asks for nothing of the host.".to_owned(),
+        0 => NOTHING.to_owned(),
         _ => format!("{GOOD}✓{GOOD:#} approved"),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the requests, approved or not.
+async fn show(context: &Context, client: &Client, questions: Vec<(TrustCheck, TrustReport)>) {
+    let mut texts = Vec::new();
+    for (check, report) in questions
+        .iter()
+        .filter(|(_, report)| !report.asks.is_empty())
+    {
+        let name = project_name(client, check).await;
+        texts.push(asks_text(&name, check, report));
+    }
+    let questions = questions.into_iter().map(|(_, report)| report);
+    let questions = TrustQuestions {
+        questions: questions.filter(|report| !report.asks.is_empty()).collect(),
+    };
+    context.output.result(&questions, || match texts.len() {
+        0 => NOTHING.to_owned(),
+        _ => texts.join("\n"),
+    });
 }
 
 async fn approve(
@@ -122,7 +158,16 @@ async fn approve(
     if report.asks.is_empty() {
         return Ok(report);
     }
-    if !arguments.yes && !may_ask(context) && !report.approved {
+    let is_shown = arguments.digest.contains(&report.digest);
+    if !is_shown && !arguments.digest.is_empty() && !report.approved {
+        return Err(Fault::new(
+            Code::NotTrusted,
+            "the requests are others than those that were shown",
+            "look again: `holm trust --show`",
+        ));
+    }
+    let is_yes = arguments.yes || is_shown;
+    if !is_yes && !may_ask(context) && !report.approved {
         let hint = format!("approve it: `holm trust{} --yes`", arguments.start.typed());
         return Err(not_trusted(&report, &hint));
     }
@@ -131,7 +176,7 @@ async fn approve(
     if report.approved {
         return Ok(report);
     }
-    if !arguments.yes && !ask(context, &name, check).await {
+    if !is_yes && !ask(context, &name, check).await {
         let hint = "go on without: `holm up LABEL --untrusted`";
         return Err(Fault::new(Code::NotTrusted, "nothing was approved", hint));
     }

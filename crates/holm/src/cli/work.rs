@@ -8,26 +8,17 @@ use super::send::{self, SharedRefs, Wanted, quoted};
 use super::user_checkout::{Checkout, path_text};
 use super::{Context, connect, resolve};
 use holm_api::Workspace;
+use holm_api::apply::Flagged;
 use holm_api::client::Client;
 use holm_api::work::{Capture, Captured, Depth};
 use holm_core::concern::{Arrival, concerns};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Recovered};
-use serde::Serialize;
 
 pub struct Subject {
     pub client: Client,
     pub id: WorkspaceId,
-}
-
-/// An entry that needs consent, in the JSON output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Flagged {
-    pub path: String,
-    /// The kind of risk of each reason.
-    pub kinds: Vec<String>,
-    pub why: Vec<String>,
 }
 
 /// What to do about entries that need consent.

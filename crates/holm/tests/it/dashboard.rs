@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// A browser that is signed in, as far as HTTP sees it.
-struct Browser<'a> {
+pub struct Browser<'a> {
     door: &'a Door,
     host: String,
     origin: String,
@@ -33,7 +33,7 @@ fn login(door: &Door, code: &str, headers: &[(&str, &str)]) -> Reply {
 // === impl Browser ===
 
 impl<'a> Browser<'a> {
-    fn sign_in(island: &Island, door: &'a Door) -> Self {
+    pub fn sign_in(island: &Island, door: &'a Door) -> Self {
         let host = format!("holm.localhost:{}", door.port);
         let origin = format!("http://{host}");
         let reply = login(door, &code(island), &[("Origin", &origin)]);
@@ -58,7 +58,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Asks with these headers and nothing else of the browser's.
-    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut all = vec![("Host", self.host.as_str())];
         all.extend(headers);
         if method != "GET" {
@@ -67,24 +67,24 @@ impl<'a> Browser<'a> {
         self.door.ask_bare(method, path, &all, body.as_bytes())
     }
 
-    fn cookie(&self) -> (&str, &str) {
+    pub fn cookie(&self) -> (&str, &str) {
         ("Cookie", &self.cookie)
     }
 
-    fn tab(&self) -> (&str, &str) {
+    pub fn tab(&self) -> (&str, &str) {
         ("X-Holm-Tab", &self.tab)
     }
 
-    fn origin(&self) -> (&str, &str) {
+    pub fn origin(&self) -> (&str, &str) {
         ("Origin", &self.origin)
     }
 
     /// As the page does.
-    fn get(&self, path: &str) -> Reply {
+    pub fn get(&self, path: &str) -> Reply {
         self.ask("GET", path, &[self.cookie(), self.tab()], "")
     }
 
-    fn post(&self, path: &str, body: &str) -> Reply {
+    pub fn post(&self, path: &str, body: &str) -> Reply {
         let headers = [self.cookie(), self.tab(), self.origin()];
         self.ask("POST", path, &headers, body)
     }

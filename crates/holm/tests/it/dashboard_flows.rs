@@ -96,6 +96,16 @@ fn a_workspace_and_a_lost_daemon_in_chromium() {
 }
 
 #[test]
+fn attacks_94_to_96_104_and_110_other_pages_reach_nothing_in_chromium() {
+    run(&["foreign"]);
+}
+
+#[test]
+fn large_work_does_not_freeze_the_page_in_chromium() {
+    run(&["large"]);
+}
+
+#[test]
 fn attack_106_hostile_texts_are_drawn_as_data_in_chromium() {
     run(&["hostile"]);
 }

@@ -257,7 +257,7 @@ fn the_daemon_refuses_what_policy_demands_an_approval_of() {
         error["hint"]
             .as_str()
             .unwrap()
-            .contains("holm fetch x --commit"),
+            .contains("holm merge x --commit"),
         "{error:#}"
     );
     // What the hint says works.

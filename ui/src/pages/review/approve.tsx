@@ -2,26 +2,31 @@
 import { api, Fault, request } from "../../api/client";
 import type { Review } from "../../api/types";
 import { plural, short } from "../../lib/format";
-import { Button, Text, Words } from "../../parts/basic";
+import { Button } from "../../parts/basic";
 import { useAction } from "../../parts/hooks";
-import { Menu, Sheet } from "../../parts/overlay";
-import { copy } from "../../state/actions";
+import { Menu } from "../../parts/overlay";
 import { useKeys } from "../../state/keys";
-import { byId, nameOf } from "../../state/store";
 import { toast } from "../../state/toast";
 import type { ReviewData } from "./data";
+import type { Taking } from "./merge";
 import { checkState } from "./strips";
 
 export function ApprovalBar({
   id,
   data,
   review,
-  onApproved,
+  place,
+  taking,
+  onPreview,
 }: {
   id: string;
   data: ReviewData;
   review: Review;
-  onApproved: () => void;
+  /** The path of the checkout. */
+  place: string;
+  /** The merge preview, while it is on the page. */
+  taking: Taking | null;
+  onPreview: () => void;
 }) {
   const [busy, run] = useAction();
   const { comments, checks, approval } = data;
@@ -30,8 +35,9 @@ export function ApprovalBar({
   const viewed = review.files.filter((file) => file.viewed).length;
   const approved = approval?.tree != null && approval.tree === review.tree;
   const running = checks?.some((one) => checkState(one) === "running") ?? false;
-  const workspace = byId.value.get(id);
-  const root = workspace?.root ?? "your checkout";
+  const effect = approved && taking && !taking.fault ? taking.effect : null;
+  const mayTake = effect !== null && effect.changed > 0 && (effect.flagged.length === 0 || taking!.consent);
+  const mayMerge = mayTake && !taking!.noMerge;
 
   const approve = () =>
     void run("Cannot approve", async () => {
@@ -42,7 +48,7 @@ export function ApprovalBar({
         throw cause;
       }
       await data.reload();
-      onApproved();
+      onPreview();
     });
   const send = () =>
     void run("Cannot send the round", async () => {
@@ -56,8 +62,11 @@ export function ApprovalBar({
       await data.reloadChecks();
     });
   const looked = () => void data.look({ turn: review.to });
+  const next = !approved ? approve : effect ? taking!.apply : onPreview;
   useKeys({
-    "review.approve": approved ? onApproved : approve,
+    ...(effect && !mayTake ? {} : { "review.approve": next }),
+    "review.merge": mayMerge ? taking!.merge : onPreview,
+    "review.looked": looked,
     ...(drafts ? { "review.send": send } : {}),
     ...(checks?.length ? { "review.checks": check } : {}),
   });
@@ -75,7 +84,7 @@ export function ApprovalBar({
         {answered > 0 && <span class="is-needs">{answered} answered</span>}
         {drafts > 0 && <span>{plural(drafts, "draft")}</span>}
         <span class="faint hide-1280">
-          Apply puts {plural(review.files.length, "file")} into <Text value={root} />, uncommitted.
+          Apply puts {plural(review.files.length, "file")} into {place}, uncommitted.
         </span>
       </p>
       <div class="approve__acts">
@@ -84,29 +93,27 @@ export function ApprovalBar({
             Run checks
           </Button>
         )}
+        {effect && (
+          <Button cap="m" title={taking!.noMerge} disabled={!mayMerge || taking!.busy} onClick={taking!.merge}>
+            Merge into {effect.into ?? "HEAD"}
+          </Button>
+        )}
         <span class="btn-pair">
           <Button
             cap="a"
             kind={primary === "approve" ? "primary" : undefined}
-            disabled={busy}
-            onClick={approved ? onApproved : approve}
+            busy={taking?.busy}
+            disabled={busy || (effect !== null && !mayTake)}
+            onClick={next}
           >
-            {approved ? "Apply…" : "Approve"}
+            {effect ? `Apply ${plural(effect.changed, "file")}` : approved ? "Apply…" : "Approve and apply…"}
           </Button>
           <Menu
             says="Other ways"
             icon="down"
             choices={[
-              { label: `Looked at @${review.to}: begin the next review here`, icon: "eye", run: looked },
-              ...(workspace
-                ? [
-                    {
-                      label: "Copy the command that merges it",
-                      icon: "copy",
-                      run: () => void copy(`holm merge ${nameOf(workspace)} --approved`),
-                    },
-                  ]
-                : []),
+              { label: "See what would change in the checkout", icon: "eye", note: "m", run: onPreview },
+              { label: `Looked at @${review.to}: begin the next review here`, icon: "check", note: "l", run: looked },
             ]}
           />
         </span>
@@ -117,63 +124,5 @@ export function ApprovalBar({
         )}
       </div>
     </footer>
-  );
-}
-
-/** What can be done with an approved tree; your checkout is yours, so your terminal changes it. */
-export function ApprovedSheet({ name, root, tree, onClose }: { name: string; root: string; tree: string; onClose: () => void }) {
-  const ways = [
-    {
-      what: "Put the files into your checkout, uncommitted",
-      command: `holm apply ${name} --approved`,
-      note: "Refuses when a file that it would touch is dirty. `holm apply --undo` takes it back.",
-    },
-    {
-      what: "Merge its commits into your branch",
-      command: `holm merge ${name} --approved`,
-      note: "Nothing changes when there are conflicts.",
-    },
-    {
-      what: "Fetch its branch only",
-      command: `holm fetch ${name} --approved`,
-      note: "Your working tree stays as it is.",
-    },
-  ];
-  return (
-    <Sheet
-      title={
-        <>
-          Approved <span class="mono">{tree}</span>
-        </>
-      }
-      onClose={onClose}
-    >
-      <p class="dim">
-        One more edit inside voids the approval. Type one of these in{" "}
-        <span class="mono">
-          <Text value={root} />
-        </span>
-        :
-      </p>
-      {ways.map((way) => (
-        <section key={way.command} class="f">
-          <h2 class="f__label">{way.what}</h2>
-          <div class="cmdline">
-            <code>
-              <Text value={way.command} />
-            </code>
-            <Button small icon="copy" onClick={() => void copy(way.command)}>
-              Copy
-            </Button>
-          </div>
-          <p class="f__hint">
-            <Words text={way.note} />
-          </p>
-        </section>
-      ))}
-      <p class="f__hint">
-        <code>--approved</code> takes exactly this tree, or refuses.
-      </p>
-    </Sheet>
   );
 }

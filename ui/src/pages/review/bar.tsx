@@ -67,6 +67,7 @@ export function Bar({ id, since, data }: { id: string; since: string; data: Revi
                 </>
               ),
             },
+            { value: "merge", label: "Merge preview" },
           ]}
         />
       )}

@@ -74,8 +74,11 @@ function ask(language: string, text: string): Promise<Tones[]> {
 }
 
 /** The opening that a hunk's text needs because it begins inside of a comment or a long string; "" where none is missing. */
-export function opening(language: string, text: string): string {
-  if (language === "python") return (text.split('"""').length - 1) % 2 ? '"""' : "";
+export function opening(language: string, text: string, header = ""): string {
+  const isOdd = (where: string, mark: string) => where.split(mark).length % 2 === 0;
+  if (language === "python") return isOdd(text, '"""') ? '"""' : "";
+  // The header of a hunk is the line above it with which the enclosing part begins.
+  if (language === "typescript" && isOdd(text, "`") && isOdd(header, "`")) return "`";
   const close = text.indexOf("*/");
   const open = text.indexOf("/*");
   return close >= 0 && (open < 0 || close < open) && ["typescript", "rust", "java", "cpp", "go", "css"].includes(language)
@@ -93,7 +96,7 @@ export async function colours(path: string, hunks: Hunk[]): Promise<Map<Line, To
       const lines = hunk.lines.filter((line) => line.kind === "context" || line.kind === side);
       const text = lines.map((line) => line.text).join("\n");
       if (text.length > TOO_LONG) continue;
-      const start = opening(language, text);
+      const start = opening(language, text, hunk.header);
       const tones = (await ask(language, start ? `${start}\n${text}` : text)).slice(start ? 1 : 0);
       lines.forEach((line, i) => {
         if (tones[i] && (side === "add" || line.kind === "delete")) found.set(line, tones[i]);

@@ -1,23 +1,24 @@
 // The review of a workspace: risks and evidence, then the difference file by file, comments, checks, approval.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Comment, Review, Risk } from "../../api/types";
-import { short } from "../../lib/format";
+import type { Comment, Review, Risk, Workspace } from "../../api/types";
 import { Kbd, Note, Text, Words } from "../../parts/basic";
 import { command, hints, useKeys } from "../../state/keys";
 import { diffLayout } from "../../state/look";
 import { go, paths } from "../../state/route";
 import { byId, nameOf } from "../../state/store";
-import { ApprovalBar, ApprovedSheet } from "./approve";
+import { ApprovalBar } from "./approve";
 import { useReview, type ReviewData } from "./data";
 import { FileOf, type Open } from "./file";
 import type { Range } from "./lines";
+import { checkoutOf, MergePreview, useTaking } from "./merge";
 import { linesOf } from "./rows";
 import { EvidenceSheet, Strips } from "./strips";
 import { Rounds, Tree } from "./tree";
 import { Bar, NoTurn, Changed } from "./bar";
 
 export function ReviewPage({ id, since }: { id: string; since: string | null }) {
-  const data = useReview(id, since ?? "look");
+  // The preview is about the whole difference.
+  const data = useReview(id, since === "merge" ? "base" : (since ?? "look"));
   const workspace = byId.value.get(id);
   const title = workspace ? nameOf(workspace) : id;
   useEffect(() => {
@@ -40,8 +41,45 @@ export function ReviewPage({ id, since }: { id: string; since: string | null }) 
       ) : data.review && data.review.to === null ? (
         <NoTurn data={data} id={id} />
       ) : (
-        data.review && <Loaded id={id} data={data} review={data.review} />
+        data.review &&
+        (since === "merge" && workspace ? (
+          <Preview workspace={workspace} data={data} review={data.review} />
+        ) : (
+          <Loaded id={id} data={data} review={data.review} />
+        ))
       )}
+    </>
+  );
+}
+
+function Preview({ workspace, data, review }: { workspace: Workspace; data: ReviewData; review: Review }) {
+  const taking = useTaking(workspace);
+  const [evidence, setEvidence] = useState(false);
+  const checks = data.checks ?? [];
+  const showEvidence = () => setEvidence(true);
+  useEffect(() => {
+    command.value = `holm apply ${nameOf(workspace)} --dry-run`;
+    hints.value = [
+      ["review.approve", "apply"],
+      ["review.merge", "merge"],
+      ["review.evidence", "evidence"],
+    ];
+  }, [workspace.id]);
+  useKeys({ "review.evidence": showEvidence, "review.workspace": () => go(paths.workspace(workspace.id)) });
+  return (
+    <>
+      <Strips workspace={workspace.id} review={review} checks={checks} onRisk={showEvidence} onEvidence={showEvidence} />
+      {review.changed_since && <Changed id={workspace.id} data={data} />}
+      <MergePreview workspace={workspace} review={review} taking={taking} />
+      <ApprovalBar
+        id={workspace.id}
+        data={data}
+        review={review}
+        place={checkoutOf(workspace)}
+        taking={taking}
+        onPreview={() => void taking.reload()}
+      />
+      {evidence && <EvidenceSheet review={review} checks={checks} onClose={() => setEvidence(false)} />}
     </>
   );
 }
@@ -57,7 +95,7 @@ function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Re
   const [current, setCurrent] = useState<string | null>(review.files[0]?.path ?? null);
   const [range, setRange] = useState<(Range & { anchor: number }) | null>(null);
   const [writing, setWriting] = useState(false);
-  const [sheet, setSheet] = useState<"evidence" | "approved" | null>(null);
+  const [sheet, setSheet] = useState<"evidence" | null>(null);
   const drafts = comments.filter((one) => one.round === null);
   const isOpen = (path: string) => folds[path] ?? opensByItself(review, path);
   useEffect(() => {
@@ -157,6 +195,7 @@ function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Re
   return (
     <>
       <Strips
+        workspace={id}
         review={review}
         checks={checks ?? []}
         onRisk={(risk: Risk) => show(risk.path)}
@@ -210,11 +249,15 @@ function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Re
             ))}
         </div>
       </div>
-      <ApprovalBar id={id} data={data} review={review} onApproved={() => setSheet("approved")} />
+      <ApprovalBar
+        id={id}
+        data={data}
+        review={review}
+        place={workspace ? checkoutOf(workspace) : "your checkout"}
+        taking={null}
+        onPreview={() => go(`${paths.review(id)}?since=merge`)}
+      />
       {sheet === "evidence" && <EvidenceSheet review={review} checks={checks ?? []} onClose={() => setSheet(null)} />}
-      {sheet === "approved" && workspace && (
-        <ApprovedSheet name={nameOf(workspace)} root={workspace.root} tree={short(review.tree)} onClose={() => setSheet(null)} />
-      )}
     </>
   );
 }

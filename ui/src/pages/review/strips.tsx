@@ -1,11 +1,15 @@
 // What stands before the difference: risks, and the evidence that holm recorded.
-import type { Check, Evidence, Review, Risk } from "../../api/types";
+import type { Check, Evidence, Review, Risk, Run } from "../../api/types";
 import { visible } from "../../lib/odd";
 import { clock, duration, plural } from "../../lib/format";
 import { Glyph, Icon, Text, type State } from "../../parts/basic";
 import { Sheet } from "../../parts/overlay";
+import { useRunOutput } from "../../parts/run-output";
+import { styled } from "../../lib/sgr";
+import { runsOf } from "../../state/store";
 
 const SAYS: Record<string, string> = {
+  conflict: "Conflict",
   differs: "Differs from the disk",
   hidden: "Ignored by a new rule",
   protected: "Protected path",
@@ -37,16 +41,19 @@ const WEIGHTS: Record<string, State> = { high: "failed", middle: "needs", medium
 export const riskName = (kind: string): string => SAYS[kind] ?? kind;
 
 export function Strips({
+  workspace,
   review,
   checks,
   onRisk,
   onEvidence,
 }: {
+  workspace: string;
   review: Review;
   checks: Check[];
   onRisk: (risk: Risk) => void;
   onEvidence: () => void;
 }) {
+  const run = runsOf.value.get(workspace)?.find((one) => one.agent && one.ended_at);
   return (
     <section class="strips" aria-label="Risks and evidence">
       <div class="strip">
@@ -76,7 +83,35 @@ export function Strips({
         </ul>
       </div>
       <EvidenceStrip evidence={review.evidence} checks={checks} onEvidence={onEvidence} />
+      {run && <Claim run={run} checks={checks} />}
     </section>
+  );
+}
+
+const LONGEST_CLAIM = 240;
+
+/** The last line that the agent wrote, below what holm recorded; a check that failed contradicts a claim that it passed. */
+function Claim({ run, checks }: { run: Run; checks: Check[] }) {
+  const last = useRunOutput(run).findLast((line) => line.trim()) ?? "";
+  const says = styled(last)
+    .map((part) => part.text)
+    .join("")
+    .trim()
+    .slice(0, LONGEST_CLAIM);
+  const broken = /pass/i.test(says) ? checks.filter((check) => checkState(check) === "failed") : [];
+  if (!says) return null;
+  return (
+    <p class="claim">
+      <span class="faint">
+        <Text value={run.agent!} /> says
+      </span>{" "}
+      <q>
+        <Text value={says} />
+      </q>{" "}
+      {broken.length > 0 && (
+        <span class="is-needs">Not what was recorded: {broken.map((check) => check.name).join(", ")} failed.</span>
+      )}
+    </p>
   );
 }
 

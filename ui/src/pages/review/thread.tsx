@@ -5,6 +5,7 @@ import type { Comment } from "../../api/types";
 import { clock } from "../../lib/format";
 import { Button, Icon, Text } from "../../parts/basic";
 import { useAction, useDraft } from "../../parts/hooks";
+import { runsOf } from "../../state/store";
 
 export function Thread({ comment, workspace, onChange }: { comment: Comment; workspace: string; onChange: () => void }) {
   const [busy, run] = useAction();
@@ -118,7 +119,13 @@ export function Thread({ comment, workspace, onChange }: { comment: Comment; wor
 }
 
 /** The person at this page is `user NAME` to the daemon. */
-const Author = ({ name }: { name: string }) => (name.startsWith("user ") ? <>You</> : <Text value={name} />);
+/** A program in a workspace has no name of its own; the agent of its runs stands for it. */
+function Author({ name }: { name: string }) {
+  if (name.startsWith("user ")) return <>You</>;
+  const inside = /^workspace (\w+)$/.exec(name)?.[1];
+  const agent = inside && runsOf.value.get(inside)?.find((run) => run.agent)?.agent;
+  return <Text value={agent || name} />;
+}
 
 export function NewThread({
   workspace,

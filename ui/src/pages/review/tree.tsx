@@ -140,7 +140,7 @@ export function Rounds({ comments, next, onOpen }: { comments: Comment[]; next: 
   if (comments.length === 0)
     return (
       <p class="inbox__end">
-        No comments yet. <kbd>c</kbd> comments on the selected line.
+        No comments yet. Select a line and write one. <kbd>c</kbd>
       </p>
     );
   return (

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Secret } from "../../api/types";
-import { Age, Button, Note, Text } from "../../parts/basic";
-import { Missing, PlainTable } from "../../parts/table";
+import { Age, Note, Text } from "../../parts/basic";
+import { AddField, AddForm, Missing, StoredTable } from "../../parts/table";
 import { useAction, useLoad } from "../../parts/hooks";
 import { toast } from "../../state/toast";
 
@@ -47,59 +47,33 @@ export function Secrets() {
           </p>
         </Note>
       )}
-      <form
-        class="set__form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          store();
-        }}
-      >
-        <label>
-          <span>Name</span>
-          <span class="field">
-            <input
-              class="mono"
-              value={name}
-              autocomplete="off"
-              spellcheck={false}
-              placeholder="STRIPE_KEY"
-              onInput={(event) => setName(event.currentTarget.value)}
-            />
-          </span>
-        </label>
-        <label>
-          <span>Value</span>
-          <span class="field">
-            <input type="password" value={secret} autocomplete="off" onInput={(event) => setSecret(event.currentTarget.value)} />
-          </span>
-        </label>
-        <Button busy={busy} disabled={!name || !secret} onClick={store}>
-          Store secret
-        </Button>
-      </form>
+      <AddForm verb="Store secret" busy={busy} disabled={!name || !secret} onAdd={store}>
+        <AddField says="Name">
+          <input
+            class="mono"
+            value={name}
+            autocomplete="off"
+            spellcheck={false}
+            placeholder="STRIPE_KEY"
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
+        </AddField>
+        <AddField says="Value">
+          <input type="password" value={secret} autocomplete="off" onInput={(event) => setSecret(event.currentTarget.value)} />
+        </AddField>
+      </AddForm>
       {value && value.secrets.length === 0 && <p class="dim">None is stored.</p>}
       {value && value.secrets.length > 0 && (
-        <PlainTable heads={["Name", "For", "Version", "Set", ""]}>
-          {value.secrets.map((one) => (
-            <tr key={one.name + scopeName(one.scope)}>
-              <td class="mono">
-                <Text value={one.name} />
-              </td>
-              <td class="dim">
-                <Text value={scopeName(one.scope)} />
-              </td>
-              <td class="dim">{one.version}</td>
-              <td class="dim">
-                <Age time={one.set_at} />
-              </td>
-              <td class="num">
-                <Button small kind="danger" disabled={busy} onClick={() => remove(one)}>
-                  Delete
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </PlainTable>
+        <StoredTable
+          heads={["Name", "For", "Version", "Set"]}
+          verb="Delete"
+          busy={busy}
+          rows={value.secrets.map((one) => ({
+            key: one.name + scopeName(one.scope),
+            cells: [<Text value={one.name} />, <Text value={scopeName(one.scope)} />, one.version, <Age time={one.set_at} />],
+            run: () => remove(one),
+          }))}
+        />
       )}
     </>
   );

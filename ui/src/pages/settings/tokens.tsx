@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Token } from "../../api/types";
 import { Age, Button, Note, Text } from "../../parts/basic";
-import { Missing, PlainTable } from "../../parts/table";
+import { AddField, AddForm, Missing, StoredTable } from "../../parts/table";
 import { useAction, useLoad } from "../../parts/hooks";
 import { copy } from "../../state/actions";
 import { toast } from "../../state/toast";
@@ -36,40 +36,25 @@ export function Tokens() {
       <h2 class="h">Tokens</h2>
       <p class="dim">For programs that talk to the front door. holm keeps only a digest.</p>
       <Missing what="Cannot list the tokens" fault={fault} />
-      <form
-        class="set__form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          make();
-        }}
-      >
-        <label>
-          <span>Name</span>
-          <span class="field">
-            <input
-              class="mono"
-              value={name}
-              autocomplete="off"
-              placeholder="laptop"
-              onInput={(event) => setName(event.currentTarget.value)}
-            />
-          </span>
-        </label>
-        <label>
-          <span>Works for</span>
-          <span class="field">
-            <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
-              <option value="1">1 day</option>
-              <option value="30">30 days</option>
-              <option value="365">a year</option>
-              <option value="">until it is revoked</option>
-            </select>
-          </span>
-        </label>
-        <Button busy={busy} disabled={!name} onClick={make}>
-          Make token
-        </Button>
-      </form>
+      <AddForm verb="Make token" busy={busy} disabled={!name} onAdd={make}>
+        <AddField says="Name">
+          <input
+            class="mono"
+            value={name}
+            autocomplete="off"
+            placeholder="laptop"
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
+        </AddField>
+        <AddField says="Works for">
+          <select value={days} onChange={(event) => setDays(event.currentTarget.value)}>
+            <option value="1">1 day</option>
+            <option value="30">30 days</option>
+            <option value="365">a year</option>
+            <option value="">until it is revoked</option>
+          </select>
+        </AddField>
+      </AddForm>
       {fresh && (
         <Note
           state="needs"
@@ -86,28 +71,29 @@ export function Tokens() {
         </Note>
       )}
       {value && (
-        <PlainTable heads={["Name", "May", "Made", "Expires", ""]}>
-          {value.map((one) => (
-            <tr key={one.id}>
-              <td class="mono">
-                <Text value={one.name} />
-              </td>
-              <td class="dim">{one.workspace ? `as workspace ${one.workspace}` : (one.may?.join(", ") ?? "")}</td>
-              <td class="dim">
-                <Age time={one.created_at} /> ago
-              </td>
-              <td class={one.expired ? "is-failed" : "dim"}>
-                {one.expired ? "expired" : one.expires_at ? new Date(one.expires_at).toLocaleDateString("en-GB") : "never"}
-              </td>
-              <td class="num">
-                <Button small kind="danger" disabled={busy} onClick={() => revoke(one)}>
-                  Revoke
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </PlainTable>
+        <StoredTable
+          heads={["Name", "May", "Made", "Expires"]}
+          verb="Revoke"
+          busy={busy}
+          rows={value.map((one) => ({
+            key: one.id,
+            cells: [
+              <Text value={one.name} />,
+              one.workspace ? `as workspace ${one.workspace}` : (one.may?.join(", ") ?? ""),
+              <Age time={one.created_at} />,
+              <Expiry token={one} />,
+            ],
+            run: () => revoke(one),
+          }))}
+        />
       )}
     </>
   );
 }
+
+const Expiry = ({ token }: { token: Token }) =>
+  token.expired ? (
+    <span class="is-failed">expired</span>
+  ) : (
+    <>{token.expires_at ? new Date(token.expires_at).toLocaleDateString("en-GB") : "never"}</>
+  );

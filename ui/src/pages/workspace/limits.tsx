@@ -86,13 +86,13 @@ export function Isolation({ one }: { one: Workspace }) {
     ["control groups", Boolean(isolation.cgroup)],
   ];
   const inForce = parts.filter(([, on]) => on).length;
-  const whole = isolation.degraded.length === 0;
+  const whole = inForce === parts.length;
   return (
     <section class="panel">
       <div class="panel__head">
         <h2>Isolation</h2>
         <span class={`panel__note ${whole ? "is-ready" : "is-degraded"}`}>
-          {whole ? "full" : "weaker"}, {inForce} of {parts.length} parts
+          {whole ? "full" : isolation.degraded.length ? "weaker" : "without limits"}, {inForce} of {parts.length} parts
         </span>
       </div>
       <p class="panel__note">

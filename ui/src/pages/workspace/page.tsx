@@ -9,7 +9,7 @@ import { firstLine, preview, standing } from "../../state/attention";
 import { command, hints, useKeys } from "../../state/keys";
 import { minute } from "../../state/look";
 import { go, paths } from "../../state/route";
-import { byId, gone, inboxOf, lastTurns, loaded, loadTurn, nameOf, runsOf, sessionsOf, workspaces } from "../../state/store";
+import { firstMessage, byId, gone, inboxOf, lastTurns, loaded, loadTurn, nameOf, runsOf, sessionsOf, workspaces } from "../../state/store";
 import type { Workspace } from "../../api/types";
 import { Dock } from "./dock";
 import { Facts } from "./facts";
@@ -95,7 +95,7 @@ function Loaded({ one }: { one: Workspace }) {
     "workspace.next": () => step(1),
   });
   const busy = pending.value.get(one.id);
-  const message = runsOf.value.get(one.id)?.find((run) => run.message)?.message;
+  const message = firstMessage(one.id);
   return (
     <>
       <header class="bar">

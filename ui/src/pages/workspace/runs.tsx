@@ -1,11 +1,12 @@
 // The runs of a workspace: a message for an agent, live output, and the files that a run changed.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { KNOWN_AGENTS } from "../../lib/agents";
-import type { Run, RunEvent, Workspace } from "../../api/types";
-import { api, socket } from "../../api/client";
+import type { Run, Workspace } from "../../api/types";
+import { api } from "../../api/client";
 import { clock, duration } from "../../lib/format";
 import { Button, Coloured, Text } from "../../parts/basic";
 import { useAction, useDraft, useLoad } from "../../parts/hooks";
+import { useRunOutput } from "../../parts/run-output";
 import { runs as allRuns } from "../../state/store";
 import { failed } from "../../state/toast";
 
@@ -133,38 +134,14 @@ function Result({ run }: { run: Run }) {
   );
 }
 
-const KEEP = 400;
-
 /** A run's output, live until it ends. */
 function Output({ run }: { run: Run }) {
   const whole = useLoad(
     (signal) => api.get("/api/v1/workspaces/{id}/runs/{run}", { path: { id: run.workspace, run: run.id }, signal }),
     [run.id, run.state],
   );
-  const [text, setText] = useState<string[]>([""]);
+  const text = useRunOutput(run);
   const box = useRef<HTMLPreElement>(null);
-  useEffect(() => {
-    let stream: WebSocket | undefined;
-    let live = true;
-    void socket(`/api/v1/workspaces/${run.workspace}/runs/${run.id}/output`, { after: 0 })
-      .then((opened) => {
-        if (!live) {
-          opened.close();
-          return;
-        }
-        stream = opened;
-        stream.onmessage = (message: MessageEvent<string>) => {
-          const event = JSON.parse(message.data) as RunEvent;
-          if ("output" in event) setText((before) => joined(before, textOf(event.output.data)));
-          if ("error" in event) setText((before) => [...before, event.error.message]);
-        };
-      })
-      .catch((cause: unknown) => failed("Cannot read the output", cause));
-    return () => {
-      live = false;
-      stream?.close();
-    };
-  }, [run.id]);
   useEffect(() => {
     if (box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
@@ -202,13 +179,4 @@ function Output({ run }: { run: Run }) {
       )}
     </>
   );
-}
-
-const textOf = (data: string | number[]): string =>
-  typeof data === "string" ? data : new TextDecoder().decode(Uint8Array.from(data));
-
-/** New text continues the last line; only the newest lines are kept. */
-export function joined(before: string[], text: string): string[] {
-  const [first, ...rest] = text.replaceAll("\r\n", "\n").split("\n");
-  return [...before.slice(0, -1), before.at(-1)! + first!, ...rest].slice(-KEEP);
 }
