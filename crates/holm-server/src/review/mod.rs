@@ -23,7 +23,7 @@ use holm_core::{Fault, WorkspaceId};
 use holm_engine::review::{Look, TurnRecord};
 use holm_engine::{clock, try_blocking};
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use utoipa::IntoParams;
 
@@ -176,6 +176,7 @@ impl App {
             looked_at: look.map(|look| view::time(look.at)),
             changed_since,
             notes,
+            comments: self.comments(id).await?,
         })
     }
 
@@ -295,6 +296,7 @@ impl App {
             .changes
             .iter()
             .map(|change| (escaped(&change.path), blob(change)));
+        let paths: Option<HashSet<String>> = paths.map(|paths| paths.into_iter().collect());
         let is_viewed =
             |(path, _): &(String, String)| paths.as_ref().is_none_or(|paths| paths.contains(path));
         let viewed = viewed.filter(is_viewed).collect();
