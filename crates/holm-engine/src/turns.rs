@@ -117,10 +117,12 @@ else
         git rm -r -f -q --cached --ignore-unmatch \
             --pathspec-from-file="$scratch/gone" --pathspec-file-nul
     fi
+    # Without the index: with it, git compares each name with every entry. Nothing that the base tracks is ignored.
     # This command takes patterns: a name that begins with a colon would be one.
     sed -z 's|^|./|' "$scratch/files" "$scratch/same" > "$scratch/dotted"
-    GIT_LITERAL_PATHSPECS=0 git check-ignore -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
-    sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/covered"
+    GIT_LITERAL_PATHSPECS=0 git check-ignore --no-index -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
+    sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/matched"
+    git ls-files -z | sort -z | comm -z -23 "$scratch/matched" - > "$scratch/covered"
     : > "$scratch/unsorted"
     if [ -f "$root/.git/index" ]; then
         GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
@@ -144,7 +146,7 @@ sed -z 's/^/i/' "$scratch/ignored"
 printf 'p\0'
 if [ "$tree" != "$2" ]; then
     git rev-list --objects --no-object-names --missing=allow-any "$tree" ${base:+"^$base"} | sort -u > "$scratch/all"
-    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 pack-objects -q --stdout --window=0
+    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 -c pack.compression=1 pack-objects -q --stdout --window=0
 fi
 "#;
 

@@ -106,7 +106,7 @@ impl App {
         let base = spec.code.base_commit();
         Ok(Checked {
             seen: is_still.then(|| Seen::new(&written.tree, base, &listed, &found)),
-            since_last: kept.tree.is_some().then_some(read.changes),
+            since_last: read.since_kept,
             found: discrepancies(found),
             layer: is_still.then_some(listed.digest),
         })
@@ -141,8 +141,8 @@ fn of_list(listed: &LayerChanges, read: &Read) -> Vec<Found> {
 
 /// What the objects say about a tree.
 struct Read {
-    /// Since the base, or since the tree whose entries were kept.
-    changes: Vec<TreeChange>,
+    /// Since the tree whose entries were kept. Otherwise only names are compared, which reads no content.
+    since_kept: Option<Vec<TreeChange>>,
     /// Of the listed, the gone and the changed paths.
     entries: HashMap<Vec<u8>, Entry>,
     /// Changed paths that the list does not explain: files that git tracks although they are ignored, files that
@@ -162,20 +162,27 @@ async fn read(
     let (objects, listed) = (objects.clone(), listed.clone());
     let base = spec.code.base_commit().map(str::to_owned);
     try_blocking(move || {
-        let start = since.as_deref().or(base.as_deref());
-        let changes = objects.changes(start, &tree)?;
-        let changed: Vec<&[u8]> = changes.iter().flat_map(TreeChange::paths).collect();
+        let since_kept = match since.as_deref() {
+            Some(since) => Some(objects.changes(Some(since), &tree)?),
+            None => None,
+        };
+        let changed: Vec<Vec<u8>> = match &since_kept {
+            Some(changes) => {
+                let paths = changes.iter().flat_map(TreeChange::paths);
+                paths.map(<[u8]>::to_vec).collect()
+            }
+            None => objects.changed_paths(base.as_deref(), &tree)?,
+        };
         let known: HashSet<&[u8]> = listed.files.iter().map(Vec::as_slice).collect();
         let gone: HashSet<&[u8]> = listed.gone.iter().map(Vec::as_slice).collect();
         // A path is explained by itself, or by a directory above it that is gone or has become a file.
         let unlisted = changed
             .iter()
-            .copied()
+            .map(Vec::as_slice)
             .filter(|path| !known.contains(path) && !gone.contains(path))
             .filter(|path| !is_below(&known, path) && !is_below(&gone, path))
             .map(<[u8]>::to_vec);
         let unlisted: Vec<Vec<u8>> = unlisted.collect();
-        let changed = changed.into_iter().map(<[u8]>::to_vec).collect();
         let wanted = [listed.files.clone(), listed.gone.clone(), changed].concat();
         let entries = objects.entries(&tree, &wanted)?;
         let base = match &base {
@@ -183,7 +190,7 @@ async fn read(
             _ => HashMap::new(),
         };
         Ok(Read {
-            changes,
+            since_kept,
             entries,
             unlisted,
             base,
