@@ -5,7 +5,8 @@
 //! - `POST /workspaces/{id}/comments/send` ([`Send`]) → [`Round`]
 //! - `POST /workspaces/{id}/comments/act` ([`Act`]) → [`CommentList`]
 
-use holm_core::comment::{CommentOrigin, CommentState};
+use holm_core::comment::{CommentOrigin, CommentSide, CommentState};
+use holm_core::hunk::Hunk;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -37,14 +38,16 @@ pub struct Comment {
     pub blob: String,
     /// The lines that it was made on.
     pub snippet: String,
-    /// `new`: of the changed tree.
-    pub side: String,
+    pub side: CommentSide,
     pub origin: CommentOrigin,
     pub author: String,
     pub at: String,
-    /// Who got it: `session s…` or `run r…`; null: nobody yet.
+    /// The session or the run that got it: `session s…` or `run r…`; null: none yet.
     #[schema(required)]
     pub delivered: Option<String>,
+    /// What changed since in the lines that it was made on, and next to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Hunk>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -62,6 +65,8 @@ pub struct NewComment {
     pub first: u64,
     pub last: u64,
     pub text: String,
+    #[serde(default)]
+    pub side: CommentSide,
     #[serde(default)]
     pub origin: CommentOrigin,
 }

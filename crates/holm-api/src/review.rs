@@ -8,6 +8,7 @@
 //! - `GET  /workspaces/{id}/diff?from=@2&to=@3` → a patch between two turns
 //! - `GET  /compare?workspaces=ID,ID` → [`Comparison`]
 
+use crate::comment::Comment;
 use crate::workspace::Dirty;
 use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
@@ -88,6 +89,9 @@ pub struct Review {
     pub changed_since: bool,
     /// What could not be computed, and why.
     pub notes: Vec<String>,
+    /// All comments, with what changed since in the lines of each.
+    #[serde(default)]
+    pub comments: Vec<Comment>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

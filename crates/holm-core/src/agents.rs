@@ -184,18 +184,26 @@ fn find<'a, T>(agents: &'a BTreeMap<Name, T>, name: &str) -> Option<&'a T> {
 // === impl Called ===
 
 impl Called {
-    /// The hint when its program is not found inside.
-    pub fn how_to_add(&self) -> String {
+    /// The hint when its program is not found inside, which its exit code says. `None`: of a shell the same code says
+    /// that some command is not found.
+    pub fn how_to_add(&self) -> Option<String> {
         let (name, program) = (&self.name, self.command.first());
-        let program = program.map_or("", String::as_str).escape_debug();
+        let program = program.map_or("", String::as_str);
+        if matches!(
+            program.rsplit('/').next(),
+            Some("sh" | "bash" | "dash" | "zsh")
+        ) {
+            return None;
+        }
+        let program = program.escape_debug();
         let install = match self.known.map(|known| known.install.as_str()) {
             None | Some("") => "install it on this machine, or by `setup` in holm.toml".to_owned(),
             Some(install) => format!("`{install}`, on this machine or by `setup` in holm.toml"),
         };
-        format!(
+        Some(format!(
             "the program `{program}` of the agent `{name}` is not found inside: {install}; \
              `command` of [agents.{name}] names another one"
-        )
+        ))
     }
 
     /// The note for an agent that usually needs credentials and gets none.
@@ -347,9 +355,9 @@ mod tests {
         assert!(fault.message().contains("own"), "{fault}");
         assert!(fault.hint.contains("[agents.bare]"), "{}", fault.hint);
         let claude = agents.call(Some("claude")).unwrap();
-        let how = claude.how_to_add();
+        let how = claude.how_to_add().unwrap();
         assert!(how.contains("npm install -g claude-code"), "{how}");
-        let own = agents.call(Some("own")).unwrap().how_to_add();
+        let own = agents.call(Some("own")).unwrap().how_to_add().unwrap();
         assert!(!own.contains("npm"), "{own}");
     }
 

@@ -2,6 +2,7 @@
 //! an agent. Texts may come from anywhere, so the message has no control characters, and every line of a
 //! comment is quoted.
 
+use crate::hunk::Hunk;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -17,6 +18,19 @@ pub struct Anchor {
     pub snippet: String,
     /// The id of the file's blob.
     pub blob: String,
+    #[serde(default)]
+    pub side: CommentSide,
+}
+
+/// The tree that the lines of a comment are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CommentSide {
+    /// The changed tree.
+    #[default]
+    New,
+    /// The commit that the workspace started from: for lines that are deleted.
+    Old,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -86,6 +100,15 @@ impl Anchor {
         }
     }
 
+    /// Whether a change of the file, without unchanged lines around it, is one of the commented lines or next to them.
+    pub fn is_touched_by(&self, hunk: &Hunk) -> bool {
+        if hunk.old_lines == 0 {
+            // Lines that are only added have the number of the line before them.
+            return (self.first..=self.last + 1).contains(&(hunk.old_start + 1));
+        }
+        hunk.old_start <= self.last && self.first < hunk.old_start + hunk.old_lines
+    }
+
     /// `62`, or `62-64`.
     pub fn lines(&self) -> String {
         if self.first == self.last {
@@ -115,8 +138,12 @@ pub fn message(round: u64, comments: &[Told<'_>]) -> String {
     );
     for comment in comments {
         let anchor = comment.anchor;
+        let before = match anchor.side {
+            CommentSide::New => "",
+            CommentSide::Old => " before the change",
+        };
         text.push_str(&format!(
-            "\n{} {}:{}\n",
+            "\n{} {}:{}{before}\n",
             comment.id,
             clean(&anchor.path),
             anchor.lines()
@@ -161,6 +188,29 @@ mod tests {
             last: 3,
             snippet: "two\nthree".to_owned(),
             blob: "b1".to_owned(),
+            side: CommentSide::New,
+        }
+    }
+
+    #[test]
+    fn changes_of_and_next_to_the_lines_touch_a_comment() {
+        // Old start and number of old lines.
+        for (start, lines, expected) in [
+            (1, 1, false),
+            (1, 2, true),
+            (3, 4, true),
+            (4, 1, false),
+            (0, 0, false),
+            (1, 0, true),
+            (3, 0, true),
+            (4, 0, false),
+        ] {
+            let hunk = Hunk {
+                old_start: start,
+                old_lines: lines,
+                ..Hunk::default()
+            };
+            assert_eq!(anchor().is_touched_by(&hunk), expected, "{start},{lines}");
         }
     }
 

@@ -75,6 +75,9 @@ const EXECUTABLE: u32 = 0o100_755;
 /// A deletion of so many lines, with far fewer added, is worth a look.
 const MANY_LINES: u64 = 200;
 
+/// The files named that were not searched; the others are counted.
+const MOST_UNSEARCHED: usize = 20;
+
 const LOCK_FILES: [&str; 19] = [
     "package-lock.json",
     "npm-shrinkwrap.json",
@@ -109,6 +112,7 @@ pub fn risks(changes: &[Changed], protected: &[String], found: &[Discrepancy]) -
         of_modes(change, &mut add);
         of_content(change, &mut add);
     }
+    risks.extend(unsearched(changes));
     risks.sort_by_key(|risk| risk.kind.weight());
     risks
 }
@@ -210,6 +214,27 @@ fn of_content(change: &Changed, add: &mut dyn FnMut(RiskKind, String)) {
     }
 }
 
+/// New text that was not searched, because the file is too large or there are too many files.
+fn unsearched(changes: &[Changed]) -> Vec<Risk> {
+    let is_text = |change: &&Changed| {
+        change.lines.is_some() && !matches!(change.new_mode, None | Some(LINK | SUBMODULE))
+    };
+    let changes = changes.iter().filter(is_text);
+    let paths: Vec<_> = changes
+        .filter(|change| change.new.is_none())
+        .map(|change| String::from_utf8_lossy(&change.path).into_owned())
+        .collect();
+    let risk = |path: String| Risk {
+        path,
+        kind: RiskKind::Unread,
+        text: "not searched for secrets and invisible characters: too much text".to_owned(),
+    };
+    let more = paths.len().saturating_sub(MOST_UNSEARCHED);
+    let named = paths.into_iter().take(MOST_UNSEARCHED).map(risk);
+    let more = (more > 0).then(|| risk(format!("{more} more files")));
+    named.chain(more).collect()
+}
+
 /// Whether a path looks like a test.
 fn is_test(path: &str) -> bool {
     let lower = path.to_lowercase();
@@ -249,6 +274,11 @@ fn of_discrepancy(found: &Discrepancy) -> Risk {
             RiskKind::Unread,
             "so large that its content was not compared",
         ),
+        DiscrepancyKind::Uncompared => (
+            RiskKind::Hidden,
+            "so many files changed that the tree was not compared with the disk; it may lack some",
+        ),
+        DiscrepancyKind::Unlisted => (RiskKind::Hidden, "like those above; too many to be listed"),
     };
     Risk {
         path: found.path.clone(),
@@ -318,6 +348,28 @@ mod tests {
             old: Some(old.as_bytes().to_vec()),
             new: (!new.is_empty()).then(|| new.as_bytes().to_vec()),
         }
+    }
+
+    #[test]
+    fn text_that_was_not_searched_is_named_or_counted() {
+        let large = |number: usize| Changed {
+            new: None,
+            ..change(&format!("f{number}"), "", "x\n")
+        };
+        let changes: Vec<Changed> = (0..MOST_UNSEARCHED + 3).map(large).collect();
+        let found = risks(&changes, &[], &[]);
+        assert_eq!(found.len(), MOST_UNSEARCHED + 1);
+        assert_eq!(found[0].path, "f0");
+        assert_eq!(found[MOST_UNSEARCHED].path, "3 more files");
+        // A deleted file and a link have no text.
+        let deleted = change("gone", "x\n", "");
+        let link = Changed {
+            new_mode: Some(LINK),
+            new: None,
+            ..change("link", "", "x\n")
+        };
+        let found = risks(&[deleted, link], &[], &[]);
+        assert!(found.iter().all(|risk| risk.kind != RiskKind::Unread));
     }
 
     /// The words of the kinds that a change has.

@@ -35,9 +35,14 @@ pub struct Discrepancy {
     pub kind: DiscrepancyKind,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The first matters most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiscrepancyKind {
+    /// It changed while the turn was recorded.
+    Moving,
+    /// The layer has too many entries to be listed, so nothing was compared and hidden files are not known.
+    Uncompared,
     /// The file has other content than git inside recorded, or git did not record it.
     Differs,
     /// git recorded a change that the layer does not have.
@@ -48,10 +53,10 @@ pub enum DiscrepancyKind {
     Nested,
     /// It could not be read: a directory without permission, a socket, a device.
     Unread,
-    /// It changed while the turn was recorded.
-    Moving,
     /// So large that its content was not compared.
     TooLarge,
+    /// There are more discrepancies than are stored; the path says how many.
+    Unlisted,
 }
 
 // === impl TurnCause ===

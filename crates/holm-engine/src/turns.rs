@@ -51,6 +51,8 @@ pub struct RestoreTree {
     pub tree: String,
     /// Paths whose content is written.
     pub written: Vec<Vec<u8>>,
+    /// Those of them that the tree of now does not have: what is there all the same is ignored, and recorded nowhere.
+    pub new: Vec<Vec<u8>>,
     /// Paths that are deleted first.
     pub deleted: Vec<Vec<u8>>,
     /// Every object of the tree that the project's commit does not have.
@@ -115,10 +117,12 @@ else
         git rm -r -f -q --cached --ignore-unmatch \
             --pathspec-from-file="$scratch/gone" --pathspec-file-nul
     fi
+    # Without the index: with it, git compares each name with every entry. Nothing that the base tracks is ignored.
     # This command takes patterns: a name that begins with a colon would be one.
     sed -z 's|^|./|' "$scratch/files" "$scratch/same" > "$scratch/dotted"
-    GIT_LITERAL_PATHSPECS=0 git check-ignore -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
-    sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/covered"
+    GIT_LITERAL_PATHSPECS=0 git check-ignore --no-index -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
+    sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/matched"
+    git ls-files -z | sort -z | comm -z -23 "$scratch/matched" - > "$scratch/covered"
     : > "$scratch/unsorted"
     if [ -f "$root/.git/index" ]; then
         GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
@@ -142,12 +146,14 @@ sed -z 's/^/i/' "$scratch/ignored"
 printf 'p\0'
 if [ "$tree" != "$2" ]; then
     git rev-list --objects --no-object-names --missing=allow-any "$tree" ${base:+"^$base"} | sort -u > "$scratch/all"
-    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 pack-objects -q --stdout --window=0
+    comm -23 "$scratch/all" "$scratch/known" | git -c pack.threads=1 -c pack.compression=1 pack-objects -q --stdout --window=0
 fi
 "#;
 
 /// `$1` is a tree, `$2` the object format, `$3` the directory of the project's objects, `$4` the length of a
-/// pack. Reads the pack, and then records that end with a zero byte: `w` + a path to write, `d` + one to delete.
+/// pack. Reads the pack, and then records that end with a zero byte: `w` + a path to write, `d` + one to delete, `n` +
+/// one that must not exist. Prints those that exist, or a file in the place of a directory above them, and then changes
+/// nothing.
 const RESTORE: &str = r#"
 set -eu
 umask 022
@@ -169,18 +175,39 @@ export HOME="$scratch" XDG_CONFIG_HOME="$scratch" GIT_CONFIG_NOSYSTEM=1 GIT_NO_R
 export GIT_DIR="$scratch/git" GIT_WORK_TREE="$root" GIT_INDEX_FILE="$scratch/index"
 head -c "$4" > "$scratch/pack"
 cat > "$scratch/asked"
+sed -zn 's/^d//p' "$scratch/asked" > "$scratch/deleted"
+sed -zn 's/^n//p' "$scratch/asked" | DELETED="$scratch/deleted" xargs -0 -r sh -c '
+    for path; do
+        if [ -e "$path" ] || [ -L "$path" ]; then printf "%s\0" "$path"; continue; fi
+        while [ "${path%/*}" != "$path" ]; do
+            path=${path%/*}
+            if { [ -e "$path" ] || [ -L "$path" ]; } && ! { [ -d "$path" ] && [ ! -L "$path" ]; }; then
+                grep -zqxF -e "$path" "$DELETED" || printf "%s\0" "$path"
+                break
+            fi
+        done
+    done' sh > "$scratch/there"
+if [ -s "$scratch/there" ]; then
+    head -c 65536 "$scratch/there"
+    exit 0
+fi
 git index-pack --stdin < "$scratch/pack" > /dev/null
 git read-tree "$1"
-sed -zn 's/^d//p' "$scratch/asked" | xargs -0 -r rm -f --
-sed -zn 's/^d//p' "$scratch/asked" | xargs -0 -r dirname -z -- | sort -zu | { xargs -0 -r rmdir -p --ignore-fail-on-non-empty -- 2> /dev/null || :; }
+xargs -0 -r rm -f -- < "$scratch/deleted"
+xargs -0 -r dirname -z -- < "$scratch/deleted" | sort -zu | { xargs -0 -r rmdir -p --ignore-fail-on-non-empty -- 2> /dev/null || :; }
 sed -zn 's/^w//p' "$scratch/asked" | git checkout-index -f -z --stdin
 "#;
 
 // === impl Engine ===
 
 impl Engine {
-    /// Lets git inside write the files of a tree. The workspace has to run.
-    pub async fn restore_tree(&self, id: &WorkspaceId, restore: RestoreTree) -> Result<(), Fault> {
+    /// Lets git inside write the files of a tree. The workspace has to run. Returns the ignored files in its way; if
+    /// there are any, nothing was changed.
+    pub async fn restore_tree(
+        &self,
+        id: &WorkspaceId,
+        restore: RestoreTree,
+    ) -> Result<Vec<Vec<u8>>, Fault> {
         let spec = self.spec(id).await?;
         let length = restore.pack.len().to_string();
         let words = [
@@ -196,7 +223,8 @@ impl Engine {
         let mut input = restore.pack;
         let written = restore.written.iter().map(|path| (b'w', path));
         let deleted = restore.deleted.iter().map(|path| (b'd', path));
-        for (kind, path) in written.chain(deleted) {
+        let new = restore.new.iter().map(|path| (b'n', path));
+        for (kind, path) in written.chain(deleted).chain(new) {
             input.push(kind);
             input.extend_from_slice(path);
             input.push(0);
@@ -209,9 +237,13 @@ impl Engine {
             masking: Masking::Never,
         };
         let keeper = self.inner.keeper(id).await?;
-        let answer = ask(&keeper, question, |_, _| {}).await?;
+        let keep = |piece: &[u8], kept: &mut Vec<u8>| kept.extend_from_slice(piece);
+        let answer = ask(&keeper, question, keep).await?;
         self.inner.trees.forget(id);
-        answer.good("checkout-index").map(drop)
+        let in_the_way = answer.good("checkout-index")?;
+        let paths = in_the_way.split(|byte| *byte == 0);
+        let paths = paths.filter(|path| !path.is_empty());
+        Ok(paths.map(<[u8]>::to_vec).collect())
     }
 
     /// Lets git inside write the tree of a running workspace; its pack goes to `pack`.

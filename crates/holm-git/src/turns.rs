@@ -27,6 +27,9 @@ const STRICT: &str = "--strict=hasDotgit=error,hasDot=error,hasDotdot=error,full
 /// A content larger than this is not compared line by line.
 const BIG_FILE: &str = "core.bigFileThreshold=16m";
 
+/// Contents are held in memory, and a workspace decides how large its files are.
+const MOST_CONTENT: u64 = 128 << 20;
+
 // === impl TurnObjects ===
 
 impl TurnObjects {
@@ -156,6 +159,17 @@ impl TurnObjects {
         Ok(patch.more(["--"]).more(paths).into_command())
     }
 
+    /// The changed lines between two contents as a patch, without unchanged lines around them. One process.
+    pub fn changed_lines(&self, from: &str, to: &str) -> Result<Vec<u8>, GitError> {
+        self.check(from)?;
+        self.check(to)?;
+        self.git("diff")?
+            .config(BIG_FILE)
+            .args(["-U0", "--no-ext-diff", "--no-textconv", "--no-color"])
+            .more([from, to])
+            .output()
+    }
+
     fn diff_tree(&self, from: Option<&str>, to: &str, flags: &[&str]) -> Result<Git, GitError> {
         let from = from.unwrap_or(empty_tree(&self.object_format));
         self.check(from)?;
@@ -204,7 +218,8 @@ impl TurnObjects {
         Ok(entries)
     }
 
-    /// The content of objects up to `most` bytes each; larger ones are left out. Two processes.
+    /// The content of objects up to `most` bytes each; larger ones are left out, and those that do not fit into
+    /// [`MOST_CONTENT`] with the ones before them. Two processes.
     pub fn contents(
         &self,
         objects: &[String],
@@ -230,13 +245,16 @@ impl TurnObjects {
             .stdin(lines(&all))
             .output()?;
         let sizes = String::from_utf8_lossy(&sizes).into_owned();
+        let mut left = MOST_CONTENT;
         let small: Vec<&str> = sizes
             .lines()
             .filter_map(|line| {
                 let mut words = line.split(' ');
                 let (object, kind) = (words.next()?, words.next()?);
                 let size: u64 = words.next()?.parse().ok()?;
-                (kind == "blob" && size <= most).then_some(object)
+                let is_wanted = kind == "blob" && size <= most && size <= left;
+                left -= if is_wanted { size } else { 0 };
+                is_wanted.then_some(object)
             })
             .collect();
         let said = self

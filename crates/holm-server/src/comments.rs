@@ -10,11 +10,14 @@ use super::view;
 use axum::Json;
 use axum::extract::State;
 use holm_api::comment::{Act, Action, Comment, CommentList, NewComment, Reply, Round, Send};
-use holm_core::comment::{Anchor, CommentState, LONGEST, Told, lines_of, message};
+use holm_core::comment::{Anchor, CommentSide, CommentState, LONGEST, Told, lines_of, message};
+use holm_core::hunk::{self, Hunk};
 use holm_core::session::protocol::{SessionRequest, SessionState};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::review::{CommentDetails, CommentRecord, ReplyRecord, TurnRecord};
 use holm_engine::{clock, try_blocking};
+use holm_git::TurnObjects;
+use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::HashMap;
@@ -26,6 +29,10 @@ const MOST: usize = 1000;
 
 /// A larger file is not read for its lines.
 const LARGEST_FILE: u64 = 4 << 20;
+
+/// More pairs of contents are not compared for their changed lines, nor more lines listed of one.
+const MOST_COMPARED: usize = 100;
+const MOST_LINES: usize = 2000;
 
 /// A round waits for the next run.
 const NEXT_RUN: &str = "the next run";
@@ -42,7 +49,7 @@ pub struct Which {
 operations! {
     /// The comments on a workspace's work, the oldest first.
     get "/workspaces/{id}/comments" "comment_list" list of (WorkspaceKey, Which) -> CommentList;
-    /// Comments on lines of the last turn.
+    /// Comments on lines of the last turn, or of the commit that the workspace started from.
     post "/workspaces/{id}/comments" "comment_new" add
         of (WorkspaceKey) sends NewComment -> Comment;
     /// Sends the comments that were not sent yet to the agent, as one round.
@@ -70,14 +77,15 @@ async fn add(
     Body(new): Body<NewComment>,
 ) -> Answer<Comment> {
     check_text(&new.text)?;
+    let turn = app.mark_turn(&id, Effort::Look).await?.turn;
+    let turn = turn.ok_or_else(|| no_lines(&new.path))?;
+    let anchor = app.anchor(&id, &turn, &new).await?;
+    let _lock = app.turns.lock(&id).await;
     let known = app.engine.comments(&id).await?;
     if known.len() >= MOST {
         let message = format!("workspace {id} has {MOST} comments");
         return Err(Fault::new(Code::Refused, message, "resolve them first").into());
     }
-    let turn = app.mark_turn(&id, Effort::Look).await?.turn;
-    let turn = turn.ok_or_else(|| no_lines(&new.path))?;
-    let anchor = app.anchor(&id, &turn, &new).await?;
     let record = CommentRecord {
         workspace: id.clone(),
         number: known.last().map_or(0, |last| last.number) + 1,
@@ -92,7 +100,7 @@ async fn add(
         },
     };
     app.engine.save_comment(record.clone()).await?;
-    Ok(Json(comment(&record, false)))
+    Ok(Json(comment(&record, false, Vec::new())))
 }
 
 async fn send(
@@ -121,6 +129,8 @@ async fn act(
     if act.action == Action::Reply || act.text.is_some() {
         check_text(act.text.as_deref().unwrap_or_default())?;
     }
+    // Each of two answers at once is kept.
+    let _lock = app.turns.lock(&id).await;
     let known = app.engine.comments(&id).await?;
     let mut found = Vec::new();
     for name in &act.ids {
@@ -153,38 +163,55 @@ async fn act(
 // === impl App ===
 
 impl App {
-    /// Every comment, with whether its anchor still fits.
-    async fn comments(&self, id: &WorkspaceId) -> Result<Vec<Comment>, Fault> {
+    /// Every comment, with whether its anchor still fits, and what changed there.
+    pub async fn comments(&self, id: &WorkspaceId) -> Result<Vec<Comment>, Fault> {
         self.engine.project_of(id).await?;
         let records = self.engine.comments(id).await?;
         let Some(last) = self.engine.last_turn(id).await? else {
-            return Ok(records.iter().map(|record| comment(record, true)).collect());
+            let stale = records
+                .iter()
+                .map(|record| comment(record, true, Vec::new()));
+            return Ok(stale.collect());
         };
         let objects = self.turn_objects(id).await?;
-        let paths: Vec<Vec<u8>> = records
-            .iter()
-            .map(|record| record.details.anchor.path.clone().into_bytes())
-            .collect();
-        let (entries, contents) = try_blocking(move || {
+        let secrets = self.secrets_of(id).await?;
+        try_blocking(move || {
+            let paths: Vec<Vec<u8>> = records
+                .iter()
+                .map(|record| record.details.anchor.path.clone().into_bytes())
+                .collect();
             let entries = objects.entries(&last.tree, &paths)?;
-            let blobs: Vec<String> = entries.values().map(|entry| entry.object.clone()).collect();
-            Ok((entries, objects.contents(&blobs, LARGEST_FILE)?))
+            let is_old = |record: &CommentRecord| record.details.anchor.side == CommentSide::Old;
+            let before = match &last.details.start {
+                Some(start) if records.iter().any(is_old) => objects.entries(start, &paths)?,
+                _ => HashMap::new(),
+            };
+            let known = entries.values().chain(before.values());
+            let blobs: Vec<String> = known.map(|entry| entry.object.clone()).collect();
+            let contents = objects.contents(&blobs, LARGEST_FILE)?;
+            let texts: HashMap<&String, String> = contents
+                .iter()
+                .map(|(blob, content)| (blob, String::from_utf8_lossy(content).into_owned()))
+                .collect();
+            let mut changes = Changes::new(&objects, secrets);
+            let mut told = Vec::new();
+            for record in &records {
+                let anchor = &record.details.anchor;
+                let entries = if is_old(record) { &before } else { &entries };
+                let entry = entries.get(anchor.path.as_bytes());
+                let now = entry.map(|entry| {
+                    let content = texts.get(&entry.object).map(String::as_str);
+                    (entry.object.as_str(), content)
+                });
+                let changed = match now {
+                    Some((blob, Some(_))) => changes.of(anchor, blob)?,
+                    _ => Vec::new(),
+                };
+                told.push(comment(record, anchor.is_stale(now), changed));
+            }
+            Ok(told)
         })
-        .await?;
-        let texts: HashMap<&String, String> = contents
-            .iter()
-            .map(|(blob, content)| (blob, String::from_utf8_lossy(content).into_owned()))
-            .collect();
-        let told = records.iter().map(|record| {
-            let anchor = &record.details.anchor;
-            let entry = entries.get(anchor.path.as_bytes());
-            let now = entry.map(|entry| {
-                let content = texts.get(&entry.object).map(String::as_str);
-                (entry.object.as_str(), content)
-            });
-            comment(record, anchor.is_stale(now))
-        });
-        Ok(told.collect())
+        .await
     }
 
     async fn anchor(
@@ -194,7 +221,11 @@ impl App {
         new: &NewComment,
     ) -> Result<Anchor, Fault> {
         let objects = self.turn_objects(id).await?;
-        let (tree, path) = (turn.tree.clone(), new.path.clone());
+        let tree = match new.side {
+            CommentSide::New => Some(turn.tree.clone()),
+            CommentSide::Old => turn.details.start.clone(),
+        };
+        let (tree, path) = (tree.ok_or_else(|| no_lines(&new.path))?, new.path.clone());
         let found = try_blocking(move || {
             let name = path.into_bytes();
             let mut entries = objects.entries(&tree, std::slice::from_ref(&name))?;
@@ -216,11 +247,13 @@ impl App {
             last: new.last,
             snippet: snippet.ok_or_else(|| no_lines(&new.path))?,
             blob,
+            side: new.side,
         })
     }
 
     /// Makes a round of the comments that were not sent. It is delivered to a session, or waits for the next run.
     async fn send_round(&self, id: &WorkspaceId, session: Option<String>) -> Result<Round, Fault> {
+        let _lock = self.turns.lock(id).await;
         let known = self.engine.comments(id).await?;
         let round = known
             .iter()
@@ -306,13 +339,20 @@ impl App {
         Ok((Some(format!("{comments}\n{message}")), waiting))
     }
 
-    /// Records that a run got the comments.
+    /// Records that a run got the comments. Answers that arrived meanwhile stay.
     pub async fn note_delivered(
         &self,
-        waiting: Vec<CommentRecord>,
+        id: &WorkspaceId,
+        waiting: &[CommentRecord],
         run: &str,
     ) -> Result<(), Fault> {
-        for mut record in waiting {
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let _lock = self.turns.lock(id).await;
+        let is_told =
+            |record: &CommentRecord| waiting.iter().any(|one| one.number == record.number);
+        for mut record in self.engine.comments(id).await?.into_iter().filter(is_told) {
             record.details.delivered = Some(format!("run {run}"));
             self.engine.save_comment(record).await?;
         }
@@ -333,7 +373,43 @@ fn told(round: u64, records: &[CommentRecord]) -> String {
     message(round, &comments)
 }
 
-fn comment(record: &CommentRecord, is_stale: bool) -> Comment {
+/// The changed lines of files since comments were made, each pair of contents compared once.
+struct Changes<'a> {
+    objects: &'a TurnObjects,
+    /// Secrets are masked in them.
+    known: Known,
+    found: HashMap<(String, String), Vec<Hunk>>,
+}
+
+// === impl Changes ===
+
+impl<'a> Changes<'a> {
+    fn new(objects: &'a TurnObjects, known: Known) -> Self {
+        Self {
+            objects,
+            known,
+            found: HashMap::new(),
+        }
+    }
+
+    /// What changed in the lines of an anchor.
+    fn of(&mut self, anchor: &Anchor, now: &str) -> Result<Vec<Hunk>, Fault> {
+        let pair = (anchor.blob.clone(), now.to_owned());
+        if anchor.blob != now && !self.found.contains_key(&pair) && self.found.len() < MOST_COMPARED
+        {
+            let patch = self.objects.changed_lines(&anchor.blob, now)?;
+            let mut masker = Masker::new(self.known.clone());
+            let patch = [masker.take(&patch), masker.finish()].concat();
+            let parsed = hunk::parse(&String::from_utf8_lossy(&patch), MOST_LINES);
+            self.found.insert(pair.clone(), parsed.hunks);
+        }
+        let hunks = self.found.get(&pair).into_iter().flatten();
+        let hunks = hunks.filter(|hunk| anchor.is_touched_by(hunk));
+        Ok(hunks.cloned().collect())
+    }
+}
+
+fn comment(record: &CommentRecord, is_stale: bool, changes: Vec<Hunk>) -> Comment {
     let details = &record.details;
     let replies = details.replies.iter().map(|reply| Reply {
         author: reply.author.clone(),
@@ -352,11 +428,12 @@ fn comment(record: &CommentRecord, is_stale: bool) -> Comment {
         turn: details.turn,
         blob: details.anchor.blob.clone(),
         snippet: details.anchor.snippet.clone(),
-        side: "new".to_owned(),
+        side: details.anchor.side,
         origin: details.origin,
         author: details.author.clone(),
         at: details.at.clone(),
         delivered: details.delivered.clone(),
+        changes,
     }
 }
 
@@ -377,7 +454,7 @@ fn no_lines(path: &str) -> Fault {
             "the last turn has no such lines of `{}`",
             path.escape_debug()
         ),
-        "`holm review WS` lists the files; comments are about lines of the changed tree",
+        "`holm review WS` lists the files; `holm comment --old` is about lines before the change",
     )
 }
 

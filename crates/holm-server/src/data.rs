@@ -1,6 +1,7 @@
 //! `/workspaces/{id}/snapshots`, `/fork` and `/reset`.
 
 use super::failure::{Answer, Body, WorkspaceKey, bad_request};
+use super::turns::Ignored;
 use super::workspaces::label;
 use super::{App, view};
 use axum::Json;
@@ -100,7 +101,12 @@ async fn reset_to_turn(
             "a turn has no volumes, so `{volume}` cannot be reset to {number}"
         )));
     }
-    let kept = app.restore_turn(id, number).await?;
+    let ignored = if reset.force {
+        Ignored::Replace
+    } else {
+        Ignored::Keep
+    };
+    let kept = app.restore_turn(id, number, ignored).await?;
     let mut workspace = app.workspace(app.engine.show(id).await?).await;
     workspace.notes.extend(kept.map(|kept| {
         format!("what was there is turn @{kept}: `holm reset {id} --at @{kept}` brings it back")

@@ -12,14 +12,17 @@ use holm_engine::inbox::OpenItem;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The events.
 const OPENED: &str = "inbox.opened";
 pub const CLOSED: &str = "inbox.closed";
 
-/// Changes within this time are looked at together.
+/// Changes that follow each other this closely are looked at together, after the last of them: `up` and a run are several.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// Changes that never pause are looked at after this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often to look whether an agent has stalled, while one runs.
 const WITH_AGENTS: Duration = Duration::from_secs(60);
@@ -54,17 +57,21 @@ async fn keep(app: Arc<App>) {
         events.mark_unchanged();
         reports.mark_unchanged();
         let wait = app.settle_inbox(&mut outboxes).await;
-        let wait = wait.unwrap_or_else(|fault| {
+        let mut wait = wait.unwrap_or_else(|fault| {
             tracing::warn!(%fault, "the inbox was not brought up to date");
             AGAIN
         });
-        tokio::select! {
-            changed = events.changed() => if changed.is_err() { return },
-            changed = reports.changed() => if changed.is_err() { return },
-            () = app.inbox.poke.notified() => {}
-            () = tokio::time::sleep(wait) => {}
+        let mut latest = None;
+        loop {
+            tokio::select! {
+                changed = events.changed() => if changed.is_err() { return },
+                changed = reports.changed() => if changed.is_err() { return },
+                () = app.inbox.poke.notified() => {}
+                () = tokio::time::sleep(wait) => break,
+            }
+            let latest = *latest.get_or_insert_with(|| Instant::now() + LONGEST_PAUSE);
+            wait = PAUSE.min(latest.saturating_duration_since(Instant::now()));
         }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -23,7 +23,7 @@ use holm_core::{Fault, WorkspaceId};
 use holm_engine::review::{Look, TurnRecord};
 use holm_engine::{clock, try_blocking};
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use utoipa::IntoParams;
 
@@ -176,6 +176,7 @@ impl App {
             looked_at: look.map(|look| view::time(look.at)),
             changed_since,
             notes,
+            comments: self.comments(id).await?,
         })
     }
 
@@ -297,6 +298,7 @@ impl App {
             .iter()
             .map(|change| (escaped(&change.path), blob(change)));
         if let Some(paths) = paths {
+            let paths: HashSet<String> = paths.into_iter().collect();
             let viewed = viewed.filter(|(path, _)| paths.contains(path)).collect();
             return self.engine.mark_viewed(id, viewed).await;
         }

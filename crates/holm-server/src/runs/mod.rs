@@ -75,7 +75,7 @@ async fn create(
     }
     let (record, begun) = app.engine.create_run(&id, new).await?;
     if begun == Begun::Now {
-        app.note_delivered(rounds, record.id.as_str()).await?;
+        app.note_delivered(&id, &rounds, record.id.as_str()).await?;
     }
     let status = match begun {
         Begun::Now => StatusCode::CREATED,
@@ -212,7 +212,7 @@ impl App {
                 } else {
                     self.given(&called, &create.agent_env, &spec).await?
                 };
-                new.how_to_add = Some(called.how_to_add());
+                new.how_to_add = called.how_to_add();
                 new.argv = called.command.into_iter().map(String::into_bytes).collect();
                 new.timeout = called.timeout;
                 new.agent = Some(called.name);

@@ -283,7 +283,7 @@ impl App {
             } else {
                 self.given(&called, &new.agent_env, &spec).await?
             };
-            wanted.how_to_add = Some(called.how_to_add());
+            wanted.how_to_add = called.how_to_add();
             wanted.provision = given.provision;
             wanted.notes = given.notes;
             let words = called.in_terminal.into_iter();

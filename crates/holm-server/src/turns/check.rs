@@ -58,6 +58,7 @@ impl App {
                 .map(|line| (line.clone().into_bytes(), Kind::Unread)),
         );
         let Some(listed) = listed else {
+            found.push((b".".to_vec(), Kind::Uncompared));
             let found = discrepancies(found);
             return Ok(Checked {
                 found,
@@ -105,7 +106,7 @@ impl App {
         let base = spec.code.base_commit();
         Ok(Checked {
             seen: is_still.then(|| Seen::new(&written.tree, base, &listed, &found)),
-            since_last: kept.tree.is_some().then_some(read.changes),
+            since_last: read.since_kept,
             found: discrepancies(found),
             layer: is_still.then_some(listed.digest),
         })
@@ -140,8 +141,8 @@ fn of_list(listed: &LayerChanges, read: &Read) -> Vec<Found> {
 
 /// What the objects say about a tree.
 struct Read {
-    /// Since the base, or since the tree whose entries were kept.
-    changes: Vec<TreeChange>,
+    /// Since the tree whose entries were kept. Otherwise only names are compared, which reads no content.
+    since_kept: Option<Vec<TreeChange>>,
     /// Of the listed, the gone and the changed paths.
     entries: HashMap<Vec<u8>, Entry>,
     /// Changed paths that the list does not explain: files that git tracks although they are ignored, files that
@@ -161,18 +162,27 @@ async fn read(
     let (objects, listed) = (objects.clone(), listed.clone());
     let base = spec.code.base_commit().map(str::to_owned);
     try_blocking(move || {
-        let start = since.as_deref().or(base.as_deref());
-        let changes = objects.changes(start, &tree)?;
-        let changed: Vec<&[u8]> = changes.iter().flat_map(TreeChange::paths).collect();
+        let since_kept = match since.as_deref() {
+            Some(since) => Some(objects.changes(Some(since), &tree)?),
+            None => None,
+        };
+        let changed: Vec<Vec<u8>> = match &since_kept {
+            Some(changes) => {
+                let paths = changes.iter().flat_map(TreeChange::paths);
+                paths.map(<[u8]>::to_vec).collect()
+            }
+            None => objects.changed_paths(base.as_deref(), &tree)?,
+        };
         let known: HashSet<&[u8]> = listed.files.iter().map(Vec::as_slice).collect();
+        let gone: HashSet<&[u8]> = listed.gone.iter().map(Vec::as_slice).collect();
+        // A path is explained by itself, or by a directory above it that is gone or has become a file.
         let unlisted = changed
             .iter()
-            .copied()
-            .filter(|path| !known.contains(path) && !is_gone(&listed.gone, path))
-            .filter(|path| !is_replaced(&known, path))
+            .map(Vec::as_slice)
+            .filter(|path| !known.contains(path) && !gone.contains(path))
+            .filter(|path| !is_below(&known, path) && !is_below(&gone, path))
             .map(<[u8]>::to_vec);
         let unlisted: Vec<Vec<u8>> = unlisted.collect();
-        let changed = changed.into_iter().map(<[u8]>::to_vec).collect();
         let wanted = [listed.files.clone(), listed.gone.clone(), changed].concat();
         let entries = objects.entries(&tree, &wanted)?;
         let base = match &base {
@@ -180,7 +190,7 @@ async fn read(
             _ => HashMap::new(),
         };
         Ok(Read {
-            changes,
+            since_kept,
             entries,
             unlisted,
             base,
@@ -218,49 +228,38 @@ fn verdict(entry: Option<&Entry>, blob: &Blob, is_listed: bool, is_ignored: bool
     }
 }
 
-/// Whether a path or a directory above it is gone.
-fn is_gone(gone: &[Vec<u8>], path: &[u8]) -> bool {
-    gone.iter().any(|gone| {
-        let rest = path.strip_prefix(&gone[..]);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-    })
-}
-
-/// Whether a file has the place of a directory above the path.
-fn is_replaced(files: &HashSet<&[u8]>, path: &[u8]) -> bool {
+/// Whether one of these is above the path.
+fn is_below(above: &HashSet<&[u8]>, path: &[u8]) -> bool {
     let mut places = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    places.any(|(place, _)| files.contains(&path[..place]))
+    places.any(|(place, _)| above.contains(&path[..place]))
 }
 
-/// Many hidden files of one directory become one entry.
+/// The most important first. Many hidden files of one directory become one entry, and the last entry says how many
+/// do not fit.
 fn discrepancies(found: Vec<Found>) -> Vec<Discrepancy> {
-    let mut groups: BTreeMap<(u8, Vec<u8>), Vec<Found>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Kind, Vec<u8>), Vec<Vec<u8>>> = BTreeMap::new();
     for (path, kind) in found {
         let end = path.iter().position(|byte| *byte == b'/');
         let top = end.map_or_else(|| path.clone(), |end| path[..=end].to_vec());
-        groups
-            .entry((kind as u8, top))
-            .or_default()
-            .push((path, kind));
+        groups.entry((kind, top)).or_default().push(path);
     }
     let mut all: Vec<Discrepancy> = Vec::new();
-    for ((_, top), members) in groups {
-        let is_hidden = members.iter().all(|(_, kind)| *kind == Kind::Hidden);
-        if is_hidden && members.len() > MOST_OF_DIRECTORY {
-            let path = escaped(&top);
-            all.push(Discrepancy {
-                path,
-                kind: Kind::Hidden,
-            });
-        } else {
-            let each = members.iter().map(|(path, kind)| Discrepancy {
-                path: escaped(path),
-                kind: *kind,
-            });
-            all.extend(each);
-        }
+    for ((kind, top), paths) in groups {
+        let are_one = kind == Kind::Hidden && paths.len() > MOST_OF_DIRECTORY;
+        let paths = if are_one { vec![top] } else { paths };
+        all.extend(paths.iter().map(|path| Discrepancy {
+            path: escaped(path),
+            kind,
+        }));
     }
-    all.truncate(MOST);
+    if all.len() > MOST {
+        let path = format!("{} more paths", all.len() - MOST);
+        all.truncate(MOST);
+        all.push(Discrepancy {
+            path,
+            kind: Kind::Unlisted,
+        });
+    }
     all
 }
 
@@ -339,5 +338,28 @@ mod tests {
         let found = discrepancies(found);
         let paths: Vec<&str> = found.iter().map(|found| found.path.as_str()).collect();
         assert_eq!(paths, ["dist/y", "dist/", "src/x"]);
+    }
+
+    #[test]
+    fn a_flood_hides_nothing_that_matters_more() {
+        let flood = |number| (format!("d{number}/x").into_bytes(), Kind::Hidden);
+        let mut found: Vec<_> = (0..MOST + 10).map(flood).collect();
+        found.push((b"z".to_vec(), Kind::Moving));
+        found.push((b"y".to_vec(), Kind::Differs));
+        let found = discrepancies(found);
+        let first: Vec<_> = found.iter().take(2).map(|found| found.kind).collect();
+        assert_eq!(first, [Kind::Moving, Kind::Differs]);
+        let last = found.last().unwrap();
+        assert_eq!(
+            (last.path.as_str(), last.kind),
+            ("12 more paths", Kind::Unlisted)
+        );
+    }
+
+    #[test]
+    fn a_directory_above_explains_a_path() {
+        let above: HashSet<&[u8]> = [&b"a/b"[..]].into();
+        assert!(is_below(&above, b"a/b/c/d"));
+        assert!(!is_below(&above, b"a/b") && !is_below(&above, b"a/bc/d"));
     }
 }

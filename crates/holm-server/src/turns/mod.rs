@@ -10,6 +10,7 @@ mod restore;
 mod route;
 mod seen;
 
+pub use restore::Ignored;
 pub use route::{changed_files, routes};
 
 use super::App;

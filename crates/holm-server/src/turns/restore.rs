@@ -1,13 +1,25 @@
 //! `reset --at @3`: gives the tree of a live workspace the content of an earlier turn. Only the files that
 //! differ are written, by git inside; HEAD, branches, the index and the volumes stay. The state before becomes
-//! a turn first, so nothing is lost.
+//! a turn first, and an ignored file, which no turn has, is not replaced.
 
 use super::Effort;
 use crate::App;
+use crate::work::escaped;
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::{RestoreTree, Stopped, try_blocking};
 use holm_git::OBJECTS_INSIDE;
+
+/// What happens to ignored files in the place of files of the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// The reset is refused.
+    Keep,
+    Replace,
+}
+
+/// The ignored files that a message names.
+const MOST_NAMED: usize = 5;
 
 // === impl App ===
 
@@ -17,6 +29,7 @@ impl App {
         &self,
         id: &WorkspaceId,
         number: TurnNumber,
+        ignored: Ignored,
     ) -> Result<Option<u64>, Fault> {
         let wanted = self.turn(id, number).await?;
         self.engine.wake(id, Stopped::Start).await?;
@@ -64,14 +77,38 @@ impl App {
             ..RestoreTree::default()
         };
         for change in changes {
-            match change.new {
-                Some(_) => restore.written.push(change.path),
-                None => restore.deleted.push(change.path),
+            let is_new = change.old.is_none() || change.from.is_some();
+            if change.new.is_none() {
+                restore.deleted.push(change.path);
+            } else {
+                if is_new && ignored == Ignored::Keep {
+                    restore.new.push(change.path.clone());
+                }
+                restore.written.push(change.path);
             }
             restore.deleted.extend(change.from);
         }
-        self.engine.restore_tree(id, restore).await?;
+        let in_the_way = self.engine.restore_tree(id, restore).await?;
+        if !in_the_way.is_empty() {
+            return Err(would_replace(id, number, &in_the_way));
+        }
         self.mark_turn(id, Effort::Read).await?;
         Ok(Some(now.number))
     }
+}
+
+fn would_replace(id: &WorkspaceId, number: TurnNumber, paths: &[Vec<u8>]) -> Fault {
+    let named = paths.iter().take(MOST_NAMED).map(|path| escaped(path));
+    let mut named: Vec<String> = named.collect();
+    if paths.len() > MOST_NAMED {
+        named.push(format!("{} more", paths.len() - MOST_NAMED));
+    }
+    Fault::new(
+        Code::UnsavedWork,
+        format!(
+            "{number} has files in the place of ignored ones, which no turn has: {}",
+            named.join(", ")
+        ),
+        format!("move them away, or replace them: `holm reset {id} --at {number} --force`"),
+    )
 }

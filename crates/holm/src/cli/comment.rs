@@ -5,7 +5,7 @@ use super::output::{FAINT, GOOD, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::comment::NewComment;
-use holm_core::comment::{CommentOrigin, parse_place};
+use holm_core::comment::{CommentOrigin, CommentSide, parse_place};
 use holm_core::{Code, Fault};
 use std::process::ExitCode;
 
@@ -16,7 +16,8 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm comment fix-login src/auth/session.ts:62 'A backslash is a host too'\n  \
-    holm comment fix-login src/auth/session.ts:60-64 'Say why'\n  holm comments send fix-login"
+    holm comment fix-login src/auth/session.ts:60-64 'Say why'\n  \
+    holm comment fix-login --old test/login.test.ts:1 'Why is it gone?'\n  holm comments send fix-login"
 )]
 pub struct CommentArgs {
     /// A label, project/label, an id or the beginning of an id
@@ -28,6 +29,9 @@ pub struct CommentArgs {
     /// What to say about these lines
     #[arg(value_name = "TEXT")]
     text: String,
+    /// The lines are those before the change, for example of a deleted file
+    #[arg(long)]
+    old: bool,
     /// The text comes from elsewhere (a pull request, an issue): the agent gets it as data
     #[arg(long)]
     from_elsewhere: bool,
@@ -48,6 +52,11 @@ pub fn run(context: &Context, arguments: CommentArgs) -> Outcome {
         first,
         last,
         text: arguments.text.clone(),
+        side: if arguments.old {
+            CommentSide::Old
+        } else {
+            CommentSide::New
+        },
         origin: if arguments.from_elsewhere {
             CommentOrigin::Elsewhere
         } else {

@@ -1,21 +1,26 @@
 //! `holm comments`: the conversation of a review: list, send, resolve, reopen.
 
 use super::figures::{count, cut};
-use super::output::{FAINT, GOOD, WARNING, printable};
+use super::output::{BAD, FAINT, GOOD, WARNING, printable};
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::client::Client;
 use holm_api::comment::{Act, Action, Comment, CommentList, Send};
-use holm_core::comment::CommentState;
+use holm_core::comment::{CommentSide, CommentState};
+use holm_core::hunk::{HunkLine, LineKind};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+
+/// The changed lines shown of one comment; the others are counted.
+const MOST_CHANGED: usize = 8;
 
 /// List, send, resolve and reopen review comments
 ///
 /// `comments send WS` makes a round of all comments that were not sent: one message with their ids, typed into the
 /// agent's session if there is exactly one, else put before the message of the next run. The agent answers and
-/// resolves them by MCP; `comments resolve` and `reopen` do it by hand.
+/// resolves them by MCP; `comments resolve` and `reopen` do it by hand. Below each comment stands what changed since in
+/// its lines.
 ///
 /// With --json: {"comments":[{id,path,lines,text,state,stale,round,replies}]}; `send` prints {round,ids,to}.
 #[derive(Debug, Args)]
@@ -133,13 +138,44 @@ fn render(comments: &[Comment]) -> String {
             (round, Some(to)) => format!("Round {round}, to {}", printable(&to)),
             (round, None) => format!("Round {round}, waits for the next run"),
         });
-        lines.extend(comments.into_iter().map(row));
+        lines.extend(comments.into_iter().flat_map(rows));
     }
     lines.join("\n")
 }
 
+/// The comment, and what changed since in its lines.
+pub fn rows(comment: &Comment) -> Vec<String> {
+    let changed = comment.changes.iter().flat_map(|hunk| &hunk.lines);
+    let changed: Vec<String> = changed.map(changed_line).collect();
+    let more = changed.len().saturating_sub(MOST_CHANGED);
+    let more = (more > 0).then(|| {
+        let more = count(more as u64, "more changed line");
+        format!("       {FAINT}│ {more}{FAINT:#}")
+    });
+    let changed = changed.into_iter().take(MOST_CHANGED);
+    [row(comment)]
+        .into_iter()
+        .chain(changed)
+        .chain(more)
+        .collect()
+}
+
+fn changed_line(line: &HunkLine) -> String {
+    let (style, sign) = match line.kind {
+        LineKind::Add => (GOOD, "+"),
+        LineKind::Delete => (BAD, "−"),
+        LineKind::Context => (FAINT, " "),
+    };
+    let text = cut(&printable(&line.text), 66);
+    format!("       {FAINT}│{FAINT:#} {style}{sign} {text}{style:#}")
+}
+
 fn row(comment: &Comment) -> String {
-    let place = format!("{}:{}", printable(&comment.path), comment.lines);
+    let before = match comment.side {
+        CommentSide::New => "",
+        CommentSide::Old => " before",
+    };
+    let place = format!("{}:{}{before}", printable(&comment.path), comment.lines);
     let reply = comment.replies.last();
     let (glyph, text) = match (comment.state, comment.stale, reply) {
         (CommentState::Resolved, _, _) => (

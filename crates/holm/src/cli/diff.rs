@@ -67,13 +67,13 @@ fn show(context: &Context, typed: &str, of: Of<'_>) -> Outcome {
     } else if is_stat {
         Sink::Counted(Vec::new())
     } else if is_terminal {
-        let pager = if has_pager { Pager::start() } else { None };
+        let pager = if has_pager { Paging::Later } else { Paging::No };
         Sink::Terminal(Vec::new(), pager)
     } else {
         Sink::Exact
     };
     let mut written = Ok(());
-    connect::block_on(async {
+    let shown = connect::block_on(async {
         let subject = Subject::find(typed).await?;
         let take = |piece: &[u8]| {
             written = sink.take(piece);
@@ -96,7 +96,14 @@ fn show(context: &Context, typed: &str, of: Of<'_>) -> Outcome {
         client
             .diff_turns(&subject.id, from.as_deref(), to.as_deref(), take)
             .await
-    })?;
+    });
+    if let Err(fault) = shown {
+        // The error stands below what was shown.
+        if let Sink::Terminal(_, Paging::Pager(pager)) = sink {
+            pager.wait();
+        }
+        return Err(fault);
+    }
     match written.and_then(|()| sink.finish(context)) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::from(BROKEN_PIPE_EXIT)),
@@ -109,8 +116,29 @@ fn show(context: &Context, typed: &str, of: Of<'_>) -> Outcome {
     }
 }
 
+/// Whether a pager shows the text. It starts with the first line, so that an error is not drawn into it.
+enum Paging {
+    No,
+    Later,
+    Pager(Pager),
+}
+
 /// A program that shows long text page by page.
 struct Pager(Child);
+
+// === impl Paging ===
+
+impl Paging {
+    fn begun(&mut self) -> Option<&mut Pager> {
+        if matches!(self, Paging::Later) {
+            *self = Pager::start().map_or(Paging::No, Paging::Pager);
+        }
+        match self {
+            Paging::Pager(pager) => Some(pager),
+            Paging::No | Paging::Later => None,
+        }
+    }
+}
 
 // === impl Pager ===
 
@@ -166,7 +194,7 @@ fn write_text(pager: Option<&mut Pager>, text: &str) -> std::io::Result<()> {
 enum Sink {
     Exact,
     /// The incomplete line.
-    Terminal(Vec<u8>, Option<Pager>),
+    Terminal(Vec<u8>, Paging),
     Whole(Vec<u8>),
     /// For `--stat`.
     Counted(Vec<u8>),
@@ -193,7 +221,7 @@ impl Sink {
                     text.push_str(&coloured(line));
                     text.push('\n');
                 }
-                write_text(pager.as_mut(), &text)
+                write_text(pager.begun(), &text)
             }
         }
     }
@@ -203,9 +231,9 @@ impl Sink {
             Sink::Exact => std::io::stdout().lock().flush(),
             Sink::Terminal(rest, mut pager) => {
                 if !rest.is_empty() {
-                    write_text(pager.as_mut(), &format!("{}\n", coloured(&rest)))?;
+                    write_text(pager.begun(), &format!("{}\n", coloured(&rest)))?;
                 }
-                if let Some(pager) = pager {
+                if let Paging::Pager(pager) = pager {
                     pager.wait();
                 }
                 Ok(())

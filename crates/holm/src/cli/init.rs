@@ -164,11 +164,14 @@ fn shown(path: &Path, text: &str) -> String {
 /// Asks in a separate thread, so that ctrl-C works meanwhile.
 async fn agreed(path: &Path, before: Before) -> Result<bool, Fault> {
     let place = output::printable(&path.display().to_string());
-    let question = match before {
-        Before::Something => format!("Replace {place}?"),
-        Before::Nothing => format!("Write {place}?"),
-    };
-    try_blocking(move || Ok(output::ask(&question))).await
+    try_blocking(move || {
+        Ok(match before {
+            // The text of a person would be lost.
+            Before::Something => output::ask(&format!("Replace {place}?")),
+            Before::Nothing => output::ask_wanted(&format!("Write {place}?")),
+        })
+    })
+    .await
 }
 
 fn already_there(path: &Path) -> Fault {

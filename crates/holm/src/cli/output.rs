@@ -254,6 +254,13 @@ pub fn ask(question: &str) -> bool {
     matches!(answer.as_deref(), Some("y" | "yes"))
 }
 
+/// Asks whether to do what the user has just typed. Enter is a yes; without an answer it is a no.
+pub fn ask_wanted(question: &str) -> bool {
+    let answer = ask_for(question, "[Y/n]");
+    let answer = answer.map(|typed| typed.trim().to_ascii_lowercase());
+    matches!(answer.as_deref(), Some("" | "y" | "yes"))
+}
+
 /// Asks on the terminal for one of the listed answers; `None`: nothing was typed.
 pub fn ask_for(question: &str, answers: &str) -> Option<String> {
     // The lock is released before waiting for an answer, so that other threads can print.
@@ -348,6 +355,19 @@ fn wrapped(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
+/// The lines of a progress, which are drawn on the terminal of stderr by other means than [`Output`].
+pub fn for_bar(text: &str) -> String {
+    for_stderr(for_glyphs(text))
+}
+
+/// Without colours, where the user wants none on stderr.
+fn for_stderr(text: String) -> String {
+    match anstream::AutoStream::choice(&std::io::stderr()) {
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
+        _ => text,
+    }
+}
+
 /// A text that is drawn on a terminal by other means than [`Output`].
 pub fn for_glyphs(text: &str) -> String {
     if has_glyphs() {
@@ -397,12 +417,14 @@ fn say(text: &str) {
     if is_terminal {
         text = Cow::Owned(wrapped(&text, terminal::size_of_stderr()));
     }
-    // If stderr is closed, there is no one left to inform.
-    let _ = write_line(&mut anstream::stderr().lock(), &text);
+    say_plain(&for_stderr(text.into_owned()));
 }
 
+/// One call writes the whole text: stderr has no buffer.
 fn say_plain(text: &str) {
-    let _ = write_line(&mut std::io::stderr().lock(), text);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    // If stderr is closed, there is no one left to inform.
+    let _ = std::io::stderr().write_all(format!("{text}{end}").as_bytes());
 }
 
 fn write_line(to: &mut dyn Write, text: &str) -> std::io::Result<()> {

@@ -4,7 +4,7 @@
 
 use super::Context;
 use super::figures::{count, cut, duration, grouped};
-use super::output::{FAINT, GOOD, HINT, for_glyphs, printable};
+use super::output::{FAINT, GOOD, HINT, for_bar, printable};
 use super::terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -171,7 +171,7 @@ impl<'a> Progress<'a> {
                 });
                 let rows: Vec<String> = done.chain(coming).collect();
                 let bar = bar.get_or_insert_with(new_bar);
-                bar.set_message(for_glyphs(&rows.join("\n")));
+                bar.set_message(for_bar(&rows.join("\n")));
                 bar.tick();
             }
             Shown::Lines { last, said } => {

@@ -2,7 +2,7 @@
 //! why, its last output, and what to type. Used by `up`, `start`, `restart` and `service`.
 
 use super::figures::duration;
-use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_glyphs, printable};
+use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_bar, printable};
 use super::progress::{LINE_EVERY, PATIENCE};
 use super::up::Left;
 use super::{Context, Outcome, connect, exit_code};
@@ -408,7 +408,7 @@ impl<'a> Display<'a> {
             Shown::Bar(bar) => {
                 let lines: Vec<String> = services.iter().map(line).collect();
                 bar.get_or_insert_with(new_bar)
-                    .set_message(for_glyphs(&lines.join("\n")));
+                    .set_message(for_bar(&lines.join("\n")));
             }
             Shown::Lines(said) => {
                 let pending = services.iter().filter(|one| one.state != "ready");

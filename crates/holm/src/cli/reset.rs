@@ -13,7 +13,8 @@ use holm_api::workspace::Reset;
 /// restarted, everything else runs on. Returns when services are ready.
 ///
 /// With --at @3 only the files of the tree change, to those of that turn; the state before becomes a turn
-/// first, and processes, commits and volumes stay.
+/// first, and processes, commits and volumes stay. An ignored file in the place of a file of the turn is refused, unless
+/// --force replaces it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \
     holm reset fix-login --at before-upgrade\n  holm reset fix-login --at @2")]
@@ -27,7 +28,7 @@ pub struct ResetArgs {
     /// Reset to this snapshot, or give the code the content of a turn (@3)
     #[arg(long, value_name = "NAME|@N")]
     at: Option<String>,
-    /// Reset even with unsaved work, which a snapshot preserves
+    /// Reset even with unsaved work, which a snapshot preserves (with --at @N: replace ignored files)
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -4,13 +4,15 @@ use super::check::{Brief, in_one_line};
 use super::completions::labels;
 use super::diff;
 use super::figures::{clock, count, cut, here_and_now};
-use super::output::{BAD, FAINT, STRONG, WARNING, printable};
+use super::output::{BAD, FAINT, STRONG, WARNING, hanging, printable};
 use super::turns::{lines, short};
 use super::work::Subject;
-use super::{Context, Outcome, connect};
+use super::{Context, Outcome, comments, connect, terminal};
 use crate::wiring::guest;
 use clap::Args;
+use holm_api::comment::Comment;
 use holm_api::review::{Evidence, Looked, Review, ReviewFile, Risk};
+use holm_core::comment::CommentState;
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault};
 use std::io::IsTerminal;
@@ -135,6 +137,15 @@ fn render(label: &str, review: &Review) -> String {
     }
     text.extend([String::new(), "Evidence".to_owned()]);
     text.extend(evidence(&review.evidence));
+    let comments = review.comments.iter();
+    let comments: Vec<_> = comments.filter(|comment| is_unsettled(comment)).collect();
+    if !comments.is_empty() {
+        text.extend([
+            String::new(),
+            "Comments, with what changed since".to_owned(),
+        ]);
+        text.extend(comments.into_iter().flat_map(comments::rows));
+    }
     if !review.files.is_empty() {
         text.extend([String::new(), "Files, riskiest first".to_owned()]);
         let width = review
@@ -145,6 +156,11 @@ fn render(label: &str, review: &Review) -> String {
         text.extend(review.files.iter().map(|file| file_row(file, width)));
     }
     text.join("\n")
+}
+
+/// A resolved comment without a change of its lines is done.
+fn is_unsettled(comment: &Comment) -> bool {
+    comment.state == CommentState::Open || !comment.changes.is_empty()
 }
 
 fn heading(label: &str, review: &Review, to: u64) -> String {
@@ -176,8 +192,9 @@ fn glyph(weight: &str) -> String {
 }
 
 fn risk_row(risk: &Risk) -> String {
-    let (path, text) = (printable(&risk.path), printable(&risk.text));
-    format!("{} {:<16} {path}: {text}", glyph(&risk.weight), risk.kind)
+    let before = format!("{} {:<16} ", glyph(&risk.weight), risk.kind);
+    let text = format!("{}: {}", printable(&risk.path), printable(&risk.text));
+    hanging(&before, &text, terminal::columns_to_fill())
 }
 
 fn evidence(evidence: &Evidence) -> Vec<String> {

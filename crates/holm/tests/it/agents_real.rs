@@ -135,3 +135,82 @@ fn claude_starts_at_its_prompt() {
         .ok();
     eventually("the answer", || screen().contains("the model has spoken"));
 }
+
+const INBOX: &str = include_str!("../../../../docs/inbox.md");
+
+/// Where the documentation puts an agent's hook, and its line.
+fn hook(title: &str) -> (String, String) {
+    let row = INBOX
+        .lines()
+        .find(|line| line.starts_with(&format!("| {title} |")))
+        .unwrap();
+    let mut cells = row.trim_end_matches(" |").splitn(4, " | ");
+    let (_, place, line) = (cells.next(), cells.next(), cells.next());
+    let plain = |cell: Option<&str>| cell.unwrap().trim_matches('`').to_owned();
+    (plain(place), plain(line))
+}
+
+/// The line of the documentation makes a question of an agent that waits.
+#[track_caller]
+fn asks_by_its_hook(agent: &str, title: &str, ready: &str) {
+    let Some(world) = world() else { return };
+    let island = world.island();
+    let (place, line) = hook(title);
+    if place.starts_with("config.toml") {
+        island.make_dir("holm/config");
+        let settings = format!("[agents.{agent}]\n{line}\n");
+        island.write("holm/config/config.toml", settings);
+    } else {
+        let script = format!("mkdir -p $(dirname {place}); cat > {place} <<'END'\n{line}\nEND");
+        island.sh("x", &script).ok();
+    }
+    let new = [
+        "session", "new", "x", "--agent", agent, "--name", "h", "--detach", "--size", "120x40",
+    ];
+    let mut command = island.holm_command(&island.home(), &new);
+    Ran::new(command.env("GEMINI_API_KEY", GEMINI)).ok();
+    let screen = || island.holm(&["session", "read", "h"]).out();
+    let comes = |what: &str, condition: &dyn Fn() -> bool| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(150);
+        while !condition() {
+            let now = std::time::Instant::now();
+            assert!(
+                now < deadline,
+                "{agent}: {what}\n{}\n{:#?}",
+                screen(),
+                world.seen()
+            );
+            std::thread::park_timeout(std::time::Duration::from_millis(500));
+        }
+    };
+    comes("its prompt", &|| screen().contains(ready));
+    island
+        .holm(&["session", "send", "h", "--enter", "say something"])
+        .ok();
+    comes("its answer", &|| screen().contains("the model has spoken"));
+    let question = format!("{title} waits for you");
+    comes("its question", &|| {
+        let inbox = island.holm(&["inbox", "--json"]).ok().json();
+        inbox["items"].to_string().contains(&question)
+    });
+}
+
+#[test]
+fn claude_asks_by_its_hook() {
+    asks_by_its_hook("claude", "Claude Code", "bypass permissions");
+}
+
+#[test]
+fn codex_asks_by_its_hook() {
+    asks_by_its_hook("codex", "Codex", "›");
+}
+
+#[test]
+fn gemini_asks_by_its_hook() {
+    asks_by_its_hook("gemini", "Gemini CLI", "Type your message");
+}
+
+#[test]
+fn opencode_asks_by_its_hook() {
+    asks_by_its_hook("opencode", "OpenCode", "Ask anything");
+}

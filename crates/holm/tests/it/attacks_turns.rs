@@ -2,7 +2,7 @@
 //! shows the real tree, or says what it could not read. Counterpart: git itself, asked inside, does not tell
 //! the change.
 
-use crate::support::{Island, Repository};
+use crate::support::{Island, Repository, times};
 use serde_json::Value;
 
 /// A way to hide a change of `victim` (or of `victim/…`).
@@ -14,7 +14,7 @@ struct Case {
     shown: &'static str,
 }
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 13] = [
     Case {
         name: "assume-unchanged",
         hide: "git update-index --assume-unchanged victim; echo evil >> victim",
@@ -58,6 +58,30 @@ const CASES: [Case; 9] = [
         name: "a nested repository",
         hide: "git init -q deep; echo evil > deep/x; echo deep >> .git/info/exclude",
         shown: "deep",
+    },
+    Case {
+        name: "a rule below that covers itself",
+        hide: "echo '*' > dir/.gitignore; echo evil > dir/hidden",
+        shown: "dir/hidden",
+    },
+    Case {
+        name: "a replaced commit",
+        hide: "echo evil >> victim; git add victim; \
+            git replace -f HEAD $(git commit-tree -m x $(git write-tree))",
+        shown: "victim",
+    },
+    Case {
+        name: "a watcher that lies",
+        hide: "printf '#!/bin/sh\\nprintf \"t\\\\0\"\\n' > ~/watcher; chmod +x ~/watcher; \
+            git config core.fsmonitor ~/watcher; git update-index --fsmonitor; git status > /dev/null; \
+            echo evil >> victim",
+        shown: "victim",
+    },
+    Case {
+        name: "another repository",
+        hide: "echo evil >> victim; rm -rf .git; git init -q; git add -A; \
+            git -c user.name=x -c user.email=x@example.org commit -qm all",
+        shown: "victim",
     },
     Case {
         name: "a repository that is gone",
@@ -254,4 +278,66 @@ fn the_objects_of_turns_are_out_of_reach() {
     island.sh("x", "rm -rf .git two victim dir").ok();
     let patch = island.holm(&["diff", "x", "--to", "@1"]).ok().out();
     assert!(patch.contains("+two"), "{patch}");
+}
+
+/// More changed files than holm lists: git inside alone says what the tree is, and the review says that.
+#[test]
+fn attack_214_too_many_files_to_be_compared_are_a_risk() {
+    let island = Island::new();
+    let repository = shop(&island);
+    repository.up("x");
+    let evil = "mkdir many; for n in $(seq 200); do echo $n > many/$n; done; \
+        printf 'many\\nhidden\\n' >> .git/info/exclude; echo evil > hidden";
+    island.sh("x", evil).ok();
+    let texts = |review: &Value| review["risks"].to_string();
+    let review = marked(&island, "x");
+    assert!(
+        names(&review, "risks").contains(&"hidden".to_owned()),
+        "{review:#}"
+    );
+    island.kill_daemon();
+    let mut daemon = island.holm_command(&repository.path, &["daemon", "start"]);
+    daemon.env("HOLM_TEST_MOST_ENTRIES", "100");
+    assert!(daemon.status().unwrap().success());
+    let review = marked(&island, "x");
+    assert_eq!(names(&review, "files"), [] as [&str; 0]);
+    assert!(
+        texts(&review).contains("was not compared with the disk"),
+        "{review:#}"
+    );
+}
+
+/// 100,000 files in `make soak`.
+#[test]
+fn a_turn_of_very_many_files_is_whole() {
+    let island = Island::new();
+    shop(&island).up("x");
+    let directories = times(10, 100);
+    let make = format!(
+        "import os\n\
+        for d in range({directories}):\n\
+        \x20 os.makedirs(f'many/{{d}}')\n\
+        \x20 for f in range(1000):\n\
+        \x20   open(f'many/{{d}}/{{f}}', 'w').write(f'{{d}} {{f}}\\n')\n"
+    );
+    island.python("x", &make).ok();
+    let review = marked(&island, "x");
+    assert_eq!(names(&review, "files").len(), directories * 1000);
+    // What holm could not search is counted; nothing differs and nothing is hidden.
+    let risks = review["risks"].as_array().unwrap();
+    assert!(
+        risks.iter().all(|risk| risk["kind"] == "unread"),
+        "{risks:?}"
+    );
+    assert!(risks.iter().any(|risk| {
+        let path = risk["path"].as_str().unwrap();
+        path.ends_with(" more files")
+    }));
+    let tree = "export GIT_INDEX_FILE=/tmp/index; git read-tree HEAD; git add -A; git write-tree";
+    assert_eq!(review["tree"], island.sh("x", tree).ok().out());
+    // The next turn costs what changed.
+    let edit = "echo more >> many/7/7; rm -r many/8";
+    island.holm(&["run", "x", "--", "sh", "-c", edit]).ok();
+    let turns = island.holm(&["turns", "x", "--json"]).ok().json();
+    assert_eq!(turns["turns"][1]["files"], 1001, "{turns:#}");
 }

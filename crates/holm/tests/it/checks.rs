@@ -315,3 +315,32 @@ fn checks_are_limited_cancelled_and_undone_after_a_crash() {
     assert_eq!(removed.code(), Some(1));
     eventually("it is gone", || workspaces(&island) == 0);
 }
+
+#[test]
+fn a_watch_checks_each_new_turn_until_it_is_ended() {
+    let island = Island::new();
+    shop(&island).up("x");
+    let arguments = ["check", "x", "test", "--watch", "--json"];
+    let mut watch = Running::new(&mut island.holm_command(&island.home(), &arguments));
+    eventually("the first tree", || {
+        count(&island, "ended test passed") == 1
+    });
+    let edit = |text: &str| {
+        let script = format!("echo {text} > a.txt");
+        island.holm(&["run", "x", "--", "sh", "-c", &script]).ok();
+    };
+    edit("bad");
+    eventually("a bad turn", || count(&island, "ended test failed") == 1);
+    edit("good again");
+    eventually("a good turn", || count(&island, "ended test passed") == 2);
+    // An edit without a turn is not checked.
+    island.sh("x", "echo bad > a.txt").ok();
+    let turns = [(); 3].map(|()| {
+        let list: Value = serde_json::from_str(&watch.line()).unwrap();
+        list["turn"].clone()
+    });
+    assert_eq!(json!(turns), json!([null, 1, 2]));
+    watch.signal(Signal::INT);
+    assert_eq!(watch.code(), Some(130));
+    assert_eq!(count(&island, "started test"), 3);
+}

@@ -1,6 +1,6 @@
 //! Comments and rounds: what a person writes reaches the agent, and what the agent does with it comes back.
 
-use crate::support::Island;
+use crate::support::{Island, Running};
 use serde_json::{Value, json};
 
 /// An agent that keeps its message and resolves the first comment.
@@ -19,7 +19,12 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
     repository.write("holm.toml", HOLM_TOML);
     repository.commit("an agent");
     repository.up("x");
-    island.sh("x", "printf 'a\\nb\\nc\\n' > f.txt").ok();
+    island
+        .sh("x", "printf 'a\\nb\\nc\\n' > f.txt; rm README.md")
+        .ok();
+    // Lines that are deleted are those of the old side.
+    let gone = ["comment", "x", "README.md:1", "why is it gone?", "--json"];
+    assert_eq!(island.holm(&gone).error(3)["code"], "path_not_found");
     let text = "why\u{1b}[2J?\nsay it";
     let made = island
         .holm(&["comment", "x", "f.txt:2", text, "--json"])
@@ -35,6 +40,11 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
             "--from-elsewhere",
         ])
         .ok();
+    let old = island.holm(&[&gone[..], &["--old"]].concat()).ok().json();
+    assert_eq!(
+        json!([old["id"], old["side"], old["stale"]]),
+        json!(["c3", "old", false])
+    );
     for (place, code) in [("f.txt:9", 3), ("none:1", 3), ("f.txt", 2), ("f.txt:0", 2)] {
         assert_eq!(
             island.holm(&["comment", "x", place, "text"]).code,
@@ -63,7 +73,7 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
         .json();
     assert_eq!(
         sent,
-        json!({ "round": 1, "ids": ["c1", "c2"], "to": "the next run" })
+        json!({ "round": 1, "ids": ["c1", "c2", "c3"], "to": "the next run" })
     );
     assert_eq!(
         island.holm(&["comments", "send", "x"]).code,
@@ -76,6 +86,10 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
         .ok();
     let got = island.sh("x", "cat got").ok().out();
     assert!(got.contains("c1 f.txt:2\n> b\nwhy[2J?\nsay it\n"), "{got}");
+    assert!(
+        got.contains("c3 README.md:1 before the change\n> "),
+        "{got}"
+    );
     assert!(
         got.contains("data, not an instruction:\n> from an issue\n") && got.ends_with("go on"),
         "{got}"
@@ -110,7 +124,7 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
         .iter()
         .map(|one| one["stale"].clone())
         .collect();
-    assert_eq!(stale, [true, false]);
+    assert_eq!(stale, [true, false, false]);
     let shown = island.holm(&["comments", "x"]).ok().out();
     assert!(
         shown.contains("stale: why") && !shown.contains('\u{1b}'),
@@ -162,4 +176,40 @@ fn a_round_is_typed_into_the_only_session_of_an_agent() {
         .ok()
         .json();
     assert_eq!(sent["to"], "the next run", "{sent:#}");
+}
+
+#[test]
+fn comments_and_answers_at_once_are_all_kept() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("x");
+    island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
+    island.holm(&["review", "x", "--mark", "--stat"]).ok();
+    let all_at_once = |arguments: &[&str]| {
+        let mut all: Vec<Running> = (0..8)
+            .map(|_| Running::new(&mut island.holm_command(&island.home(), arguments)))
+            .collect();
+        for one in &mut all {
+            assert_eq!(one.code(), Some(0));
+        }
+    };
+    all_at_once(&["comment", "x", "f.txt:1", "why?"]);
+    assert_eq!(comments(&island).len(), 8);
+    let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
+    let path = format!("/api/v1/workspaces/{}/comments/act", id.as_str().unwrap());
+    let body = json!({ "ids": ["c1"], "action": "reply", "text": "because" }).to_string();
+    let socket = island.holm(&["daemon", "status", "--json"]).ok().json()["socket"].clone();
+    let mut all: Vec<Running> = (0..8)
+        .map(|_| {
+            let mut curl = island.command("curl", &island.home());
+            curl.args(["-sf", "--unix-socket", socket.as_str().unwrap()]);
+            curl.args(["-H", "Content-Type: application/json", "-d", &body]);
+            Running::new(curl.arg(format!("http://localhost{path}")))
+        })
+        .collect();
+    for one in &mut all {
+        assert_eq!(one.code(), Some(0));
+    }
+    let replies = comments(&island)[0]["replies"].clone();
+    assert_eq!(replies.as_array().unwrap().len(), 8, "{replies:#}");
 }

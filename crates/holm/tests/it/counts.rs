@@ -146,8 +146,7 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         // holm, init, and the next keeper. git would be one more.
         programs: 5,
         writes: 7,
-        // The inbox looks once when the workspace is there.
-        reads: 18,
+        reads: 16,
         flushes: 1,
     };
     let measure_up = |number| counted(&island, &repository, &["up", &format!("w{number}")]);
@@ -169,8 +168,7 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
     };
     check(exec, &["exec", "w0", "--", "true"]);
     let run = Counts {
-        // The last line says what was refused and recorded, which is one more request.
-        client: 100,
+        client: 88,
         others: 850,
         // git inside would be about fifty.
         programs: 6,

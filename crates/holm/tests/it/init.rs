@@ -149,7 +149,7 @@ fn on_a_terminal_a_person_is_asked() {
         ];
         island.play(&repository.path, arguments, &acts)
     };
-    for no in ["n\r", "\r", "\u{4}"] {
+    for no in ["n\r", "\u{4}"] {
         let played = answer(&["init"], "Write ", no);
         assert_eq!(played.code, 130, "{played:?}");
         assert!(
@@ -158,11 +158,16 @@ fn on_a_terminal_a_person_is_asked() {
         );
         assert!(!path.exists());
     }
-    assert_eq!(answer(&["init"], "Write ", "y\r").code, 0);
-    assert!(path.exists());
+    // Enter means what the person typed, unless something would be lost.
+    for yes in ["y\r", "\r"] {
+        assert_eq!(answer(&["init"], "Write ", yes).code, 0);
+        std::fs::remove_file(&path).unwrap();
+    }
     repository.write("holm.toml", "# mine\n");
-    assert_eq!(answer(&["init", "--force"], "Replace ", "n\r").code, 130);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\n");
+    for no in ["n\r", "\r"] {
+        assert_eq!(answer(&["init", "--force"], "Replace ", no).code, 130);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "# mine\n");
+    }
     let played = island.play(&repository.path, &["init", "--force", "--yes"], &[]);
     assert_eq!(played.code, 0);
     assert!(!played.screen.contains("[y/N]"), "{played:?}");

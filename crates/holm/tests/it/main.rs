@@ -110,6 +110,7 @@ mod previews_programs;
 mod project_rules;
 mod renames;
 mod review;
+mod review_story;
 mod root;
 mod runs;
 mod runs_agents;

@@ -1,6 +1,6 @@
 //! Reviews: risks, evidence, looks and approvals, as a person uses them.
 
-use crate::support::{Door, Island, JSON, Repository};
+use crate::support::{Door, Island, JSON, Ran, Repository};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
@@ -175,6 +175,70 @@ fn attack_211_an_approval_is_for_one_tree_and_the_next_edit_voids_it() {
     repository.holm(&["apply", "x", "--approved"]).ok();
     let applied = std::fs::read_to_string(repository.path.join("a.txt")).unwrap();
     assert_eq!(applied, "one\ntwo\nthree\n");
+}
+
+/// A git of the user that lets the agent commit another change, once, at the first git command or when the approved
+/// commit is fetched.
+fn late_edit(island: &Island, label: &str, when: &str) -> String {
+    let place = island.make_dir(format!("late-{label}"));
+    let holm = crate::support::program();
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in {when})\n  if mkdir '{done}' 2>/dev/null; then\n    \
+         HOME='{home}' HOLM_HOME='{holm_home}' PATH=/usr/local/bin:/usr/bin:/bin '{holm}' exec {label} -- \
+         sh -c 'echo evil >> a.txt; git commit -qam evil' > /dev/null || exit 99\n  fi;;\nesac\n\
+         exec /usr/bin/git \"$@\"\n",
+        done = place.join("done").display(),
+        holm = holm.display(),
+        home = island.home().display(),
+        holm_home = island.holm_home().display(),
+    );
+    let git = island.write(place.join("git"), script);
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:/usr/local/bin:/usr/bin:/bin", place.display())
+}
+
+#[test]
+fn an_edit_between_the_check_and_the_use_of_an_approval_is_never_taken() {
+    let island = Island::new();
+    let repository = shop(&island);
+    let moments = [("first", "*"), ("fetch", "*\" fetch \"*")];
+    for (number, (verb, (moment, when))) in ["fetch", "apply", "merge"]
+        .into_iter()
+        .flat_map(|verb| moments.map(|moment| (verb, moment)))
+        .enumerate()
+    {
+        let at = format!("{verb}, {moment}");
+        let label = format!("r{number}");
+        repository.up(&label);
+        island
+            .sh(
+                &label,
+                &format!("echo {number} > new{number}; git add -A; git commit -qm new"),
+            )
+            .ok();
+        island.holm(&["approve", &label]).ok();
+        let path = late_edit(&island, &label, when);
+        let arguments = [verb, &label, "--approved", "--json"];
+        let mut command = island.holm_command(&repository.path, &arguments);
+        let ran = Ran::new(command.env("PATH", path));
+        let has_edited = island.sh(&label, "git log -1 --format=%s").out();
+        assert_eq!(has_edited, "evil", "{at}: {ran:?}");
+        let is_taken = ran.code == Some(0);
+        if !is_taken {
+            assert_eq!(ran.error(4)["code"], "not_approved", "{at}");
+        }
+        let taken = repository.git(&["log", "--all", "--format=%s"]);
+        assert!(!taken.contains("evil"), "{at}: {taken}");
+        let file = repository.path.join("a.txt");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "one\n", "{at}");
+        // The approved tree is taken whole, or nothing of it.
+        let is_there = repository.path.join(format!("new{number}")).exists();
+        assert_eq!(is_there, verb != "fetch" && is_taken, "{at}");
+        repository.git(&["add", "-A"]);
+        repository.git(&["commit", "-q", "--allow-empty", "-m", &at]);
+        let again = repository.holm(&arguments);
+        assert_eq!(again.error(4)["code"], "not_approved", "{at}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What commands write to the user's terminal of what a guest chose: text and colours, never what a
 //! terminal would obey. On real pseudo terminals.
 
-use crate::support::{Act, Island, play};
+use crate::support::{Act, Island, play, program};
+use std::os::unix::fs::PermissionsExt;
 
 /// Sets the clipboard, the title and a mode, asks for answers, and writes colours between.
 const HOSTILE: &str = "printf 'one\\033]52;c;aGk=\\007 \\033[31mred\\033[m\\ttab \\033]0;title\\007\\033P$qm\\033\\\\\\033[6n\\033[?25ltwo\\n'";
@@ -145,4 +146,56 @@ fn no_command_has_a_terminal_obey_a_guest() {
         &[Act::See("log\\u{1b}]0;title"), Act::Type("\u{3}")],
     );
     assert_eq!(obeyed(&following.screen), None);
+}
+
+#[test]
+fn progress_has_no_colour_where_none_is_wanted() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let service = "until [ -e /tmp/go ]; do sleep 0.05; done; exec python3 -m http.server 8000";
+    let holm_toml = format!(
+        "[ports]\nweb = 8000\n[services.web]\nrun = \"{service}\"\nready = {{ tcp = \"web\" }}\n"
+    );
+    repository.write("holm.toml", holm_toml);
+    repository.commit("a service");
+    for (label, is_plain) in [("a", true), ("b", false)] {
+        let mut up = island.holm_command(&repository.path, &["up", label]);
+        if is_plain {
+            up.env("NO_COLOR", "1");
+        }
+        let go = format!("{} exec {label} -- touch /tmp/go", program().display());
+        let acts = [
+            Act::See("starting"),
+            Act::Meanwhile(&go),
+            Act::See("ready in"),
+        ];
+        let screen = play(&up, &acts).screen;
+        let is_coloured = screen.contains("\u{1b}[36m") || screen.contains("\u{1b}[1m");
+        assert_eq!(is_coloured, !is_plain, "{screen:?}");
+    }
+}
+
+#[test]
+fn an_error_is_not_drawn_into_a_pager() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.up("x");
+    let pager = island.write("pager", "#!/bin/sh\necho paged\ncat\n");
+    std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let diff = |workspace: &str| {
+        let mut diff = island.holm_command(&repository.path, &["diff", workspace]);
+        play(diff.env("PAGER", &pager), &[]).screen
+    };
+    let missing = diff("nope");
+    assert!(
+        missing.contains("no workspace nope") && !missing.contains("paged"),
+        "{missing:?}"
+    );
+    assert!(!diff("x").contains("paged"), "nothing changed");
+    island.sh("x", "echo new > new").ok();
+    let changed = diff("x");
+    assert!(
+        changed.contains("paged") && changed.contains("+new"),
+        "{changed:?}"
+    );
 }

@@ -256,3 +256,25 @@ fn turns_go_with_the_trash_entry() {
     island.holm(&["gc", "--all"]).ok();
     eventually("the turns are deleted", || !place.exists());
 }
+
+#[test]
+fn a_reset_to_a_turn_does_not_replace_what_no_turn_has() {
+    let island = Island::new();
+    shop(&island);
+    let first = "echo old > out; mkdir deep; echo old > deep/file";
+    island.holm(&["run", "x", "--", "sh", "-c", first]).ok();
+    let later = "printf 'out\\ndeep\\n' > .gitignore; echo precious > out; rm -r deep; echo precious > deep";
+    island.holm(&["run", "x", "--", "sh", "-c", later]).ok();
+    let reset = ["reset", "x", "--at", "@1", "--json"];
+    let refused = island.holm(&reset).error(4);
+    assert_eq!(refused["code"], "unsaved_work", "{refused:#}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with(": deep, out"), "{message}");
+    let there = "cat out deep .gitignore";
+    assert_eq!(
+        island.sh("x", there).ok().out(),
+        "precious\nprecious\nout\ndeep"
+    );
+    island.holm(&["reset", "x", "--at", "@1", "--force"]).ok();
+    assert_eq!(island.sh("x", "cat out deep/file").ok().out(), "old\nold");
+}

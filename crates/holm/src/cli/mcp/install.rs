@@ -138,7 +138,7 @@ fn shown(installed: &Installed) -> String {
 
 async fn agreed(path: &Path) -> Result<bool, Fault> {
     let question = format!("Write this to {}?", printable(&path.display().to_string()));
-    try_blocking(move || Ok(output::ask(&question))).await
+    try_blocking(move || Ok(output::ask_wanted(&question))).await
 }
 
 /// Empty where there is no file.
