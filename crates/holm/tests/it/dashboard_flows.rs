@@ -91,6 +91,11 @@ fn a_person_works_by_keyboard_in_chromium() {
 }
 
 #[test]
+fn a_person_trusts_what_a_project_asks_for_in_chromium() {
+    run(&["trust"]);
+}
+
+#[test]
 fn a_workspace_and_a_lost_daemon_in_chromium() {
     run(&["workspace", "live"]);
 }
