@@ -80,6 +80,8 @@ pub struct Service {
     /// `none`, `host`, `service:NAME` or `container:NAME`.
     pub network_mode: Option<String>,
     pub links: Vec<String>,
+    /// Another name of the service in its networks.
+    pub container_name: Option<String>,
     pub hostname: Option<String>,
     pub domainname: Option<String>,
     pub extra_hosts: BTreeMap<String, Vec<String>>,
@@ -106,6 +108,7 @@ pub struct Service {
     pub deploy: Option<Deploy>,
     pub scale: Option<u64>,
     pub develop: Option<Develop>,
+    pub pre_start: Vec<Hook>,
     pub post_start: Vec<Hook>,
     pub pre_stop: Vec<Hook>,
     pub platform: Option<String>,
@@ -113,7 +116,7 @@ pub struct Service {
     pub profiles: Vec<String>,
     pub cap_add: Vec<String>,
     pub cap_drop: Vec<String>,
-    pub devices: Vec<String>,
+    pub devices: Vec<Device>,
     pub privileged: bool,
     pub security_opt: Vec<String>,
     pub sysctls: BTreeMap<String, Option<String>>,
@@ -184,7 +187,7 @@ pub struct Mount {
     pub mode: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EnvFile {
     pub path: String,
@@ -203,7 +206,7 @@ pub enum Condition {
     Completed,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Dependency {
     pub condition: Condition,
@@ -304,6 +307,8 @@ pub struct Watch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hook {
+    /// Of `pre_start`: another image than the service's.
+    pub image: Option<String>,
     pub command: Vec<String>,
     pub user: Option<String>,
     pub working_dir: Option<String>,
@@ -342,4 +347,36 @@ pub struct Material {
     pub content: Option<String>,
     pub external: bool,
     pub labels: BTreeMap<String, Option<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    pub source: String,
+    pub target: Option<String>,
+    pub permissions: Option<String>,
+}
+
+// === impl EnvFile ===
+
+impl Default for EnvFile {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            required: true,
+            format: None,
+        }
+    }
+}
+
+// === impl Dependency ===
+
+impl Default for Dependency {
+    fn default() -> Self {
+        Self {
+            condition: Condition::Started,
+            restart: false,
+            required: true,
+        }
+    }
 }

@@ -63,7 +63,10 @@ const DEEPEST: usize = 32;
 /// Parses a file. An empty file is an empty table.
 pub fn parse(text: &str, file: usize) -> Result<Node, Problem> {
     if text.len() > LARGEST_FILE {
-        return Err((0..0, format!("the file is larger than {LARGEST_FILE} bytes")));
+        return Err((
+            0..0,
+            format!("the file is larger than {LARGEST_FILE} bytes"),
+        ));
     }
     let mut reader = Reader {
         parser: Parser::new_from_str(text),
@@ -83,7 +86,13 @@ pub fn parse(text: &str, file: usize) -> Result<Node, Problem> {
             event => root = Some(reader.node(event, span, 0)?),
         }
     }
-    Ok(root.unwrap_or(Node::new(Value::Table(Vec::new()), Place { file, ..Place::default() })))
+    Ok(root.unwrap_or(Node::new(
+        Value::Table(Vec::new()),
+        Place {
+            file,
+            ..Place::default()
+        },
+    )))
 }
 
 struct Reader<'a> {
@@ -120,8 +129,14 @@ impl<'a> Reader<'a> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain
-                    || tag.as_ref().is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
-                let value = if is_text { Value::Text(text.into_owned()) } else { plain(&text) };
+                    || tag
+                        .as_ref()
+                        .is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
+                let value = if is_text {
+                    Value::Text(text.into_owned())
+                } else {
+                    plain(&text)
+                };
                 (value, anchor, tag)
             }
             Event::SequenceStart(_, anchor, tag) => (self.list(depth)?, anchor, tag),
@@ -134,7 +149,8 @@ impl<'a> Reader<'a> {
             change: change(tag.as_deref(), &span)?,
         };
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), self.values - before));
+            self.anchors
+                .insert(anchor, (node.clone(), self.values - before));
         }
         Ok(node)
     }
@@ -183,7 +199,10 @@ impl<'a> Reader<'a> {
     /// Adds the entries of `<<` that the table does not have. The first of several tables wins.
     fn merge_key(&mut self, entries: &mut Vec<Entry>, node: Node) -> Result<(), Problem> {
         let at = node.at;
-        let wrong = (at.start..at.end, "`<<` takes a table or a list of tables".to_owned());
+        let wrong = (
+            at.start..at.end,
+            "`<<` takes a table or a list of tables".to_owned(),
+        );
         let tables = match node.value {
             Value::Table(_) => vec![node],
             Value::List(items) => items,
@@ -212,7 +231,11 @@ impl<'a> Reader<'a> {
 
     fn place(&self, span: &Span) -> Place {
         let Range { start, end } = range(span);
-        Place { file: self.file, start, end }
+        Place {
+            file: self.file,
+            start,
+            end,
+        }
     }
 }
 
@@ -234,7 +257,10 @@ fn change(tag: Option<&Tag>, span: &Span) -> Result<Change, Problem> {
             "!override" => Ok(Change::Override),
             other => Err((
                 range(span),
-                format!("unknown tag `{}`; known are `!reset` and `!override`", short(other)),
+                format!(
+                    "unknown tag `{}`; known are `!reset` and `!override`",
+                    short(other)
+                ),
             )),
         },
     }
@@ -273,7 +299,11 @@ impl PartialEq for Node {
 
 impl Node {
     pub fn new(value: Value, at: Place) -> Self {
-        Self { value, at, change: Change::Merge }
+        Self {
+            value,
+            at,
+            change: Change::Merge,
+        }
     }
 
     pub fn text(text: impl Into<String>, at: Place) -> Self {
@@ -327,7 +357,10 @@ impl Node {
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
         match &mut self.value {
-            Value::Table(entries) => entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node),
+            Value::Table(entries) => entries
+                .iter_mut()
+                .find(|entry| entry.key == key)
+                .map(|entry| &mut entry.node),
             _ => None,
         }
     }
@@ -338,6 +371,18 @@ impl Node {
         };
         let place = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(place).node)
+    }
+
+    /// Adds an entry to a table that does not have it.
+    pub fn set(&mut self, key: &str, node: Node) {
+        if let Value::Table(entries) = &mut self.value {
+            let key_at = node.at;
+            entries.push(Entry {
+                key: key.to_owned(),
+                key_at,
+                node,
+            });
+        }
     }
 
     pub fn kind(&self) -> &'static str {
