@@ -14,14 +14,25 @@ use std::collections::BTreeMap;
 
 /// Judges every key, checks the references, and builds the stack.
 pub fn judge(session: &mut Session<'_, '_>, mut root: Node) -> Stack {
+    if !matches!(root.value, Value::Table(_)) {
+        // The error is reported already.
+        return Stack::default();
+    }
     prune(&mut root, &keys::FILE);
     links::select(session, &mut root);
     table(session, &mut root, &keys::FILE, "");
-    links::check(session, &root);
+    if !session.is_incomplete {
+        links::check(session, &root);
+    }
     if let Some(Value::Table(services)) =
         root.get_mut("services").map(|services| &mut services.value)
     {
         for service in services {
+            if let Some(build) = service.node.get_mut("build")
+                && build.get("context").is_none()
+            {
+                build.set("context", Node::text(".", build.at));
+            }
             environment(session, &mut service.node);
             label_files(session, &mut service.node);
         }
@@ -49,13 +60,30 @@ fn table(session: &mut Session<'_, '_>, node: &mut Node, shape: &'static Shape, 
                 table(session, node, item, at);
             }
         }
-        (Shape::Table(keys), Value::Table(entries)) => {
+        (Shape::Table(keys), Value::Table(_)) => {
+            // A request is about a whole key of a service, or about a part together with what is beside it:
+            // the same mount, but writable, is another request.
+            let is_whole = std::ptr::eq(*keys, keys::SERVICE_KEYS) || at.is_empty();
+            let beside = if is_whole { None } else { Some(json(node)) };
+            let Value::Table(entries) = &mut node.value else {
+                return;
+            };
             entries.retain_mut(|entry| {
                 let Some(key) = find(keys, &entry.key) else {
                     return true;
                 };
                 let place = join(at, &entry.key);
-                let stays = verdict(session, entry, key.verdict, &place, key.note);
+                if let Verdict::Trust(asks) = key.verdict
+                    && let Some(words) = asks(&entry.node)
+                {
+                    let value = beside
+                        .clone()
+                        .unwrap_or_else(|| json(&entry.node))
+                        .to_string();
+                    let words = format!("`{place}` {words}: {}", key.note);
+                    session.request(entry.key_at, place.clone(), words, value);
+                }
+                let stays = stays(session, entry, key.verdict, &place, key.note);
                 table(session, &mut entry.node, &key.shape, &place);
                 stays
             });
@@ -64,8 +92,8 @@ fn table(session: &mut Session<'_, '_>, node: &mut Node, shape: &'static Shape, 
     }
 }
 
-/// Whether the entry stays.
-fn verdict(
+/// Whether the entry stays; a warning or an error says why not.
+fn stays(
     session: &mut Session<'_, '_>,
     entry: &Entry,
     verdict: Verdict,
@@ -73,7 +101,7 @@ fn verdict(
     note: &str,
 ) -> bool {
     match verdict {
-        Verdict::Done => true,
+        Verdict::Done | Verdict::Trust(_) => true,
         Verdict::Ignored => {
             session.warn(entry.key_at, format!("`{at}` has no effect: {note}"));
             false
@@ -81,18 +109,6 @@ fn verdict(
         Verdict::Refused => {
             session.error(entry.key_at, format!("`{at}` is not supported: {note}"));
             false
-        }
-        Verdict::Trust(asks) => {
-            if let Some(words) = asks(&entry.node) {
-                let value = json(&entry.node).to_string();
-                session.request(
-                    entry.key_at,
-                    at.to_owned(),
-                    format!("`{at}` {words}: {note}"),
-                    value,
-                );
-            }
-            true
         }
     }
 }

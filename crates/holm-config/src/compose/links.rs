@@ -68,13 +68,17 @@ pub fn check(session: &mut Session<'_, '_>, root: &Node) {
         for mount in node.get("volumes").map(Node::items).unwrap_or_default() {
             check_mount(session, mount, &volumes, &at);
         }
-        for (key, known) in [("secrets", &secrets), ("configs", &configs)] {
-            for grant in node.get(key).map(Node::items).unwrap_or_default() {
+        for (key, known) in [("secret", &secrets), ("config", &configs)] {
+            for grant in node
+                .get(&format!("{key}s"))
+                .map(Node::items)
+                .unwrap_or_default()
+            {
                 let source = grant.word("source").unwrap_or_default();
                 need(
                     session,
                     known,
-                    &format!("`{at}` needs one of `{key}`"),
+                    &format!("`{at}` needs {key}"),
                     &source,
                     grant.at,
                 );
@@ -129,6 +133,14 @@ fn check_mount(session: &mut Session<'_, '_>, mount: &Node, volumes: &[String], 
         let what = format!(
             "`{at}.volumes` needs an absolute `target`, not `{}`",
             short(&target)
+        );
+        session.error(mount.at, what);
+    }
+    let subpath = mount.word("subpath").unwrap_or_default();
+    if subpath.starts_with('/') || subpath.split('/').any(|part| part == "..") {
+        let what = format!(
+            "`{at}.volumes.subpath` leaves the volume: `{}`",
+            short(&subpath)
         );
         session.error(mount.at, what);
     }

@@ -114,10 +114,7 @@ impl Normal<'_> {
             };
         };
         let mut named = Vec::new();
-        for mut entry in entries
-            .into_iter()
-            .filter(|entry| !entry.key.starts_with("x-"))
-        {
+        for mut entry in entries {
             if !is_name(&entry.key) {
                 let what = format!("`{}` is not a valid name in `{at}`", short(&entry.key));
                 self.errors.push((entry.key_at, what));
@@ -187,6 +184,11 @@ impl Normal<'_> {
                         Some((key, value)) => (key.to_owned(), Value::Text(value.to_owned())),
                         None => (text, Value::Null),
                     };
+                    if key.is_empty() {
+                        self.errors
+                            .push((item.at, format!("`{at}` has a value without a name")));
+                        continue;
+                    }
                     let entry = Entry {
                         key,
                         key_at: item.at,

@@ -26,6 +26,8 @@ pub struct Session<'a, 'f> {
     /// The variables of the caller's files, which values of services come from.
     pub variables: BTreeMap<String, String>,
     reads: usize,
+    /// A file could not be read, so names may be declared there.
+    pub is_incomplete: bool,
 }
 
 /// Why a file is read.
@@ -76,6 +78,7 @@ impl<'a, 'f> Session<'a, 'f> {
             inactive: Vec::new(),
             variables: BTreeMap::new(),
             reads: 0,
+            is_incomplete: false,
         }
     }
 
@@ -106,7 +109,9 @@ impl<'a, 'f> Session<'a, 'f> {
         let mut merged: Option<Node> = None;
         for path in paths {
             let base = level.directory.clone();
-            let mut node = self.normal(path, &base, &level, origin);
+            let Some(mut node) = self.normal(path, &base, &level, origin) else {
+                continue;
+            };
             self.extend_all(&mut node, path, &mut level);
             merged = Some(match merged {
                 Some(base) => merge(base, node, &keys::FILE),
@@ -123,25 +128,22 @@ impl<'a, 'f> Session<'a, 'f> {
         merged
     }
 
-    /// A file after interpolation, in normal form, whose paths begin at `base`. Without the file it is empty.
-    fn normal(&mut self, path: &str, base: &str, level: &Level, origin: Origin) -> Node {
+    /// A file after interpolation, in normal form, whose paths begin at `base`; `None` if it cannot be
+    /// read, and an error says why.
+    fn normal(&mut self, path: &str, base: &str, level: &Level, origin: Origin) -> Option<Node> {
         if let Some(node) = level.read.get(path) {
-            return node.clone();
+            return Some(node.clone());
         }
         let Some((file, text)) = self.open(path, origin) else {
-            return Node::new(Value::Table(Vec::new()), Place::default());
+            self.is_incomplete = true;
+            return None;
         };
         let mut node = match tree::parse(&text, file) {
             Ok(node) => node,
             Err((range, why)) => {
+                self.is_incomplete = true;
                 self.files[file].findings.add(range, why);
-                Node::new(
-                    Value::Table(Vec::new()),
-                    Place {
-                        file,
-                        ..Place::default()
-                    },
-                )
+                return None;
             }
         };
         self.fill(&mut node, level);
@@ -154,7 +156,7 @@ impl<'a, 'f> Session<'a, 'f> {
         for (at, why) in normal.errors {
             self.error(at, why.replace("`` ", "the file "));
         }
-        node
+        Some(node)
     }
 
     /// Replaces the variables in all values.
@@ -176,7 +178,9 @@ impl<'a, 'f> Session<'a, 'f> {
                 }
                 match filled {
                     Ok(filled) => *text = filled,
-                    Err(error) => self.error(at, short(&error.to_string())),
+                    Err(error) => {
+                        self.error(at, error.to_string().chars().take(300).collect::<String>())
+                    }
                 }
             }
             Value::List(items) => items.iter_mut().for_each(|item| self.fill(item, level)),
@@ -244,6 +248,9 @@ impl<'a, 'f> Session<'a, 'f> {
 
     /// Reads a file of the project.
     pub fn open(&mut self, path: &str, origin: Origin) -> Option<(usize, String)> {
+        if is_outside(path) && matches!(origin, Origin::Optional) {
+            return None;
+        }
         let refused = if is_remote(path) {
             Some("is on another machine; copy it into the repository")
         } else if is_outside(path) {
@@ -356,12 +363,11 @@ impl<'a, 'f> Session<'a, 'f> {
             return Some(service);
         }
         if !level.read.contains_key(&base_path) {
-            let node = self.normal(
-                &base_path,
-                parent(&base_path),
-                level,
-                Origin::Named(extends.at),
-            );
+            let origin = Origin::Named(extends.at);
+            let read = self.normal(&base_path, parent(&base_path), level, origin);
+            let Some(node) = read else {
+                return Some(service);
+            };
             level.read.insert(base_path.clone(), node);
         }
         let Some(base) = self.extended(&base_path, &base_name, level, chain) else {
@@ -389,13 +395,11 @@ impl<'a, 'f> Session<'a, 'f> {
 
     /// Adds the resources of an included project. The project's own definitions change those.
     fn include(&mut self, include: &Node, merged: Node, level: &Level) -> Node {
-        let paths: Vec<String> = include
-            .get("path")
-            .map(Node::items)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(Node::written)
-            .collect();
+        let texts = |key: &str| -> Vec<String> {
+            let items = include.get(key).map(Node::items).unwrap_or_default();
+            items.iter().filter_map(Node::written).collect()
+        };
+        let paths = texts("path");
         let Some(first) = paths.first() else {
             self.error(include.at, "`include` needs `path`");
             return merged;
@@ -411,14 +415,8 @@ impl<'a, 'f> Session<'a, 'f> {
         let directory = include
             .word("project_directory")
             .unwrap_or_else(|| parent(first).to_owned());
-        let named: Vec<String> = include
-            .get("env_file")
-            .map(Node::items)
-            .unwrap_or_default()
-            .iter()
-            .filter_map(Node::written)
-            .filter(|path| path != "/dev/null")
-            .collect();
+        let mut named = texts("env_file");
+        named.retain(|path| path != "/dev/null");
         let mut variables = if include.get("env_file").is_some() {
             self.variables(&named, Origin::Named(include.at))
         } else {
