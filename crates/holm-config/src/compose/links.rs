@@ -33,94 +33,123 @@ pub fn select(session: &mut Session<'_, '_>, root: &mut Node) {
 
 /// Reports names that are not declared, services without a program, and circles.
 pub fn check(session: &mut Session<'_, '_>, root: &Node) {
-    let services = section(root, "services");
-    let names = |name: &str| -> Vec<String> {
+    let names = |name: &str| {
         section(root, name)
             .iter()
             .map(|entry| entry.key.clone())
             .collect()
     };
-    let (known, networks, volumes) = (names("services"), names("networks"), names("volumes"));
-    let (secrets, configs) = (names("secrets"), names("configs"));
+    let declared = Declared {
+        services: names("services"),
+        networks: names("networks"),
+        volumes: names("volumes"),
+        secrets: names("secrets"),
+        configs: names("configs"),
+    };
+    let services = section(root, "services");
     for service in services {
-        let node = &service.node;
-        let at = format!("services.{}", service.key);
-        for (name, place) in wanted_services(node) {
-            need(
-                session,
-                &known,
-                &format!("`{at}` needs service"),
-                &name,
-                place,
-            );
-        }
-        for entry in node.get("networks").map(Node::entries).unwrap_or_default() {
-            if entry.key != "default" {
-                need(
-                    session,
-                    &networks,
-                    &format!("`{at}` needs network"),
-                    &entry.key,
-                    entry.key_at,
-                );
-            }
-        }
-        for mount in node.get("volumes").map(Node::items).unwrap_or_default() {
-            check_mount(session, mount, &volumes, &at);
-        }
-        for (key, known) in [("secret", &secrets), ("config", &configs)] {
-            for grant in node
-                .get(&format!("{key}s"))
-                .map(Node::items)
-                .unwrap_or_default()
-            {
-                let source = grant.word("source").unwrap_or_default();
-                need(
-                    session,
-                    known,
-                    &format!("`{at}` needs {key}"),
-                    &source,
-                    grant.at,
-                );
-            }
-        }
-        if !["image", "build", "provider"]
-            .iter()
-            .any(|key| node.get(key).is_some())
-        {
-            session.error(service.key_at, format!("`{at}` needs `image` or `build`"));
-        }
-        let mode = node
-            .get("network_mode")
-            .filter(|_| node.get("networks").is_some());
-        if let Some(mode) = mode {
-            session.error(
-                mode.at,
-                format!("`{at}` has both `network_mode` and `networks`"),
-            );
-        }
-        for port in node.get("ports").map(Node::items).unwrap_or_default() {
-            check_port(session, port, &at);
-        }
+        check_service(session, service, &declared);
     }
     circles(session, services);
-    for (kind, sources) in [
-        ("secrets", &["file", "environment"][..]),
-        ("configs", &["file", "environment", "content"]),
-    ] {
-        for entry in section(root, kind) {
-            let given = sources
-                .iter()
-                .filter(|key| entry.node.get(key).is_some())
-                .count();
-            if given != 1 {
-                let what = format!(
-                    "`{kind}.{}` needs exactly one of `{}`",
-                    entry.key,
-                    sources.join("`, `")
-                );
-                session.error(entry.key_at, what);
-            }
+    check_sources(session, root, "secrets", &["file", "environment"]);
+    check_sources(
+        session,
+        root,
+        "configs",
+        &["file", "environment", "content"],
+    );
+}
+
+/// The names of each section.
+struct Declared {
+    services: Vec<String>,
+    networks: Vec<String>,
+    volumes: Vec<String>,
+    secrets: Vec<String>,
+    configs: Vec<String>,
+}
+
+fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Declared) {
+    let node = &service.node;
+    let at = format!("services.{}", service.key);
+    let items = |key: &str| node.get(key).map(Node::items).unwrap_or_default();
+    for (name, place) in wanted_services(node) {
+        need(
+            session,
+            &declared.services,
+            &format!("`{at}` needs service"),
+            &name,
+            place,
+        );
+    }
+    for entry in node.get("networks").map(Node::entries).unwrap_or_default() {
+        if entry.key != "default" {
+            need(
+                session,
+                &declared.networks,
+                &format!("`{at}` needs network"),
+                &entry.key,
+                entry.key_at,
+            );
+        }
+    }
+    for mount in items("volumes") {
+        check_mount(session, mount, &declared.volumes, &at);
+    }
+    for grant in items("secrets") {
+        let source = grant.word("source").unwrap_or_default();
+        need(
+            session,
+            &declared.secrets,
+            &format!("`{at}` needs secret"),
+            &source,
+            grant.at,
+        );
+    }
+    for grant in items("configs") {
+        let source = grant.word("source").unwrap_or_default();
+        need(
+            session,
+            &declared.configs,
+            &format!("`{at}` needs config"),
+            &source,
+            grant.at,
+        );
+    }
+    for port in items("ports") {
+        check_port(session, port, &at);
+    }
+    if !["image", "build", "provider"]
+        .iter()
+        .any(|key| node.get(key).is_some())
+    {
+        session.error(service.key_at, format!("`{at}` needs `image` or `build`"));
+    }
+    let mode = node
+        .get("network_mode")
+        .filter(|_| node.get("networks").is_some());
+    if let Some(mode) = mode {
+        session.error(
+            mode.at,
+            format!("`{at}` has both `network_mode` and `networks`"),
+        );
+    }
+}
+
+/// A secret or config has exactly one source.
+fn check_sources(session: &mut Session<'_, '_>, root: &Node, kind: &str, sources: &[&str]) {
+    for entry in section(root, kind) {
+        let given = sources
+            .iter()
+            .filter(|key| entry.node.get(key).is_some())
+            .count();
+        if given != 1 {
+            let what = format!(
+                "`{kind}.{}` needs exactly one of `{}`",
+                entry.key,
+                sources.join("`, `")
+            );
+            session.error(entry.key_at, what);
         }
     }
 }

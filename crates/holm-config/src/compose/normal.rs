@@ -87,7 +87,7 @@ impl Normal<'_> {
             .iter()
             .any(|entry| entry.key == "type" && entry.node.written().as_deref() == Some("bind"));
         let mut known = Vec::new();
-        for entry in entries {
+        for entry in with_outer_name(entries) {
             if entry.key.starts_with("x-") {
                 continue;
             }
@@ -254,6 +254,17 @@ impl Normal<'_> {
         }
         Ok(Value::Table(hosts))
     }
+}
+
+/// Moves the name in `external: {name: x}`, the older form, beside `external`.
+fn with_outer_name(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let external = entries.iter().find(|entry| entry.key == "external");
+    let name = external
+        .and_then(|external| external.node.entry("name"))
+        .cloned();
+    let has_name = entries.iter().any(|entry| entry.key == "name");
+    entries.extend(name.filter(|_| !has_name));
+    entries
 }
 
 fn list(node: Node) -> Result<Vec<Node>, String> {

@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
             }
             let key_at = self.place(&span);
             let is_plain = matches!(event, Event::Scalar(_, ScalarStyle::Plain, ..));
-            let key = self.node(event, span.clone(), depth + 1)?;
+            let key = self.node(event, span, depth + 1)?;
             let Some(key) = key.written() else {
                 return Err((range(&span), "a key must be a text".to_owned()));
             };

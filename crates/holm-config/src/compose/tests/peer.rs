@@ -236,73 +236,73 @@ fn compare(name: &str, ours: &Value, theirs: &Value) {
         dependencies(&theirs["depends_on"]),
         "{name}"
     );
-    let list = |value: &Value, shown: &dyn Fn(&Value) -> String| -> Vec<String> {
-        let mut texts: Vec<String> = value.as_array().into_iter().flatten().map(shown).collect();
-        texts.sort();
-        texts
-    };
-    let port = |port: &Value| {
-        let optional = |key: &str| port.get(key).map(text).unwrap_or_default();
-        format!(
-            "{}:{}:{}/{}",
-            optional("host_ip"),
-            optional("published"),
-            text(&port["target"]),
-            optional("protocol")
-        )
-    };
-    let their_port = |written: &Value| {
-        match written {
-        Value::Object(_) => port(&serde_json::json!({"protocol": "tcp", "target": written["target"], "published": written["published"]})).replace("null", ""),
-        other => {
-            let mut ports = holm_core::compose::ports(&text(other)).unwrap();
-            let mut only = serde_json::to_value(ports.remove(0)).unwrap();
-            super::prune(&mut only);
-            port(&only)
-        }
-    }
-    };
     assert_eq!(
         list(&ours["ports"], &port),
         list(&theirs["ports"], &their_port),
         "{name}"
     );
-    let mount = |mount: &Value| {
-        let source = mount.get("source").map(text).unwrap_or_default();
-        let source = match mount["type"].as_str() {
-            Some("bind") => format!("/home/me/shop/{source}"),
-            _ => source,
-        };
-        format!(
-            "{source}:{}:{}",
-            text(&mount["target"]),
-            mount["read_only"] == Value::Bool(true)
-        )
-    };
-    let their_mount = |written: &Value| {
-        let mount = holm_core::compose::mount(&text(written)).unwrap();
-        format!(
-            "{}:{}:{}",
-            mount.source.unwrap_or_default(),
-            mount.target,
-            mount.read_only
-        )
-    };
     assert_eq!(
         list(&ours["volumes"], &mount),
         list(&theirs["volumes"], &their_mount),
         "{name}"
     );
     if let Some(check) = theirs.get("healthcheck") {
-        assert_eq!(
-            plain(&check["retries"]),
-            plain(&ours["healthcheck"]["retries"])
-        );
-        assert_eq!(
-            super::super::form::duration(&text(&check["interval"])),
-            ours["healthcheck"]["interval"].as_u64()
-        );
-        let test = &ours["healthcheck"]["test"];
-        assert_eq!(text(&check["test"]), text(&test[1]), "{name}");
+        let own = &ours["healthcheck"];
+        assert_eq!(plain(&check["retries"]), plain(&own["retries"]));
+        let interval = crate::compose::form::duration(&text(&check["interval"]));
+        assert_eq!(interval, own["interval"].as_u64());
+        assert_eq!(text(&check["test"]), text(&own["test"][1]), "{name}");
     }
+}
+
+fn list(value: &Value, shown: &dyn Fn(&Value) -> String) -> Vec<String> {
+    let mut texts: Vec<String> = value.as_array().into_iter().flatten().map(shown).collect();
+    texts.sort();
+    texts
+}
+
+fn port(port: &Value) -> String {
+    let part = |key: &str| {
+        port.get(key)
+            .filter(|it| !it.is_null())
+            .map(text)
+            .unwrap_or_default()
+    };
+    let protocol = if part("protocol").is_empty() {
+        "tcp".to_owned()
+    } else {
+        part("protocol")
+    };
+    format!(
+        "{}:{}:{}/{protocol}",
+        part("host_ip"),
+        part("published"),
+        part("target")
+    )
+}
+
+/// A text, or a table if the version of the file has them.
+fn their_port(written: &Value) -> String {
+    if written.is_object() {
+        return port(written);
+    }
+    let ports = holm_core::compose::ports(&text(written)).unwrap();
+    port(&serde_json::to_value(&ports[0]).unwrap())
+}
+
+fn mount(mount: &Value) -> String {
+    let source = mount.get("source").map(text).unwrap_or_default();
+    let place = if mount["type"] == "bind" {
+        "/home/me/shop/"
+    } else {
+        ""
+    };
+    let is_read_only = mount["read_only"] == Value::Bool(true);
+    format!("{place}{source}:{}:{is_read_only}", text(&mount["target"]))
+}
+
+fn their_mount(written: &Value) -> String {
+    let mount = holm_core::compose::mount(&text(written)).unwrap();
+    let source = mount.source.unwrap_or_default();
+    format!("{source}:{}:{}", mount.target, mount.read_only)
 }
