@@ -16,6 +16,13 @@ use std::collections::BTreeMap;
 const MOST_FILES: usize = 200;
 const DEEPEST: usize = 16;
 
+/// Of all files together, with the bases of services that extend others.
+const MOST_VALUES: usize = 200_000;
+
+/// More warnings than a person reads; each costs a search for its line.
+const MOST_WARNINGS: usize = 200;
+const MOST_REQUESTS: usize = 500;
+
 pub struct Session<'a, 'f> {
     input: &'a Input<'a>,
     read_file: &'a mut ReadFile<'f>,
@@ -26,6 +33,7 @@ pub struct Session<'a, 'f> {
     /// The variables of the caller's files, which values of services come from.
     pub variables: BTreeMap<String, String>,
     reads: usize,
+    values: usize,
     /// A file could not be read, so names may be declared there.
     pub is_incomplete: bool,
 }
@@ -78,6 +86,7 @@ impl<'a, 'f> Session<'a, 'f> {
             inactive: Vec::new(),
             variables: BTreeMap::new(),
             reads: 0,
+            values: 0,
             is_incomplete: false,
         }
     }
@@ -146,6 +155,9 @@ impl<'a, 'f> Session<'a, 'f> {
                 return None;
             }
         };
+        if !self.has_room(&node) {
+            return None;
+        }
         self.fill(&mut node, level);
         let mut normal = Normal {
             root: self.input.root,
@@ -371,6 +383,9 @@ impl<'a, 'f> Session<'a, 'f> {
             level.read.insert(base_path.clone(), node);
         }
         let Some(base) = self.extended(&base_path, &base_name, level, chain) else {
+            if self.is_incomplete {
+                return Some(service);
+            }
             let known: Vec<&str> = level
                 .read
                 .get(&base_path)
@@ -390,6 +405,9 @@ impl<'a, 'f> Session<'a, 'f> {
             self.error(extends.at, what);
             return Some(service);
         };
+        if !self.has_room(&base) {
+            return None;
+        }
         Some(merge(base, service, &keys::SERVICE))
     }
 
@@ -457,6 +475,20 @@ impl<'a, 'f> Session<'a, 'f> {
         merge(included, merged, &keys::FILE)
     }
 
+    /// Whether the values of a tree still fit. Many services that extend a large one would fill the memory.
+    fn has_room(&mut self, node: &Node) -> bool {
+        let had_room = self.values <= MOST_VALUES;
+        self.values += node.count();
+        let has_room = self.values <= MOST_VALUES;
+        if had_room && !has_room {
+            let what =
+                format!("more than {MOST_VALUES} values in all files, with what services extend");
+            self.error(node.at, what);
+        }
+        self.is_incomplete |= !has_room;
+        has_room
+    }
+
     pub fn error(&mut self, at: Place, what: impl Into<String>) {
         if let Some(file) = self.files.get_mut(at.file) {
             file.findings.add(at.start..at.end, what);
@@ -492,7 +524,19 @@ impl<'a, 'f> Session<'a, 'f> {
     }
 
     /// The result, or all errors in the order in which the files were read.
-    pub fn finish(self, stack: Stack) -> Result<Reading, ComposeErrors> {
+    pub fn finish(mut self, stack: Stack) -> Result<Reading, ComposeErrors> {
+        if let Some(asked) = self.requests.get(MOST_REQUESTS) {
+            self.error(
+                asked.at,
+                format!("the files ask for more than {MOST_REQUESTS} things of the host"),
+            );
+        }
+        self.requests.truncate(MOST_REQUESTS);
+        if let Some((at, _)) = self.warnings.get(MOST_WARNINGS).cloned() {
+            let more = self.warnings.len() - MOST_WARNINGS;
+            self.warnings.truncate(MOST_WARNINGS);
+            self.warn(at, format!("{more} more warnings are not listed"));
+        }
         let warnings = self
             .warnings
             .iter()

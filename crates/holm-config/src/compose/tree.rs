@@ -385,6 +385,16 @@ impl Node {
         }
     }
 
+    /// The number of values in this tree.
+    pub fn count(&self) -> usize {
+        let inside: usize = match &self.value {
+            Value::List(items) => items.iter().map(Node::count).sum(),
+            Value::Table(entries) => entries.iter().map(|entry| 1 + entry.node.count()).sum(),
+            _ => 0,
+        };
+        1 + inside
+    }
+
     pub fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "empty",

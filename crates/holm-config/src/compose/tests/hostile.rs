@@ -31,6 +31,44 @@ fn bombs_are_bounded() {
 }
 
 #[test]
+fn many_services_that_extend_a_large_one_are_refused() {
+    let variables: String = (0..4000)
+        .map(|number| format!("      A{number}: x\n"))
+        .collect();
+    let services: String = (0..2000)
+        .map(|number| format!("  s{number}: {{extends: base}}\n"))
+        .collect();
+    let text = format!(
+        "=== compose.yaml\nservices:\n  base:\n    image: x\n    environment:\n{variables}{services}"
+    );
+    assert!(errors(&text).contains("more than 200000 values in all files"));
+}
+
+#[test]
+fn floods_of_warnings_and_requests_are_bounded() {
+    let lines: String = (0..5000)
+        .map(|number| format!("      A{number}: $NOT\n"))
+        .collect();
+    let text =
+        format!("=== compose.yaml\nservices:\n  web:\n    image: x\n    environment:\n{lines}");
+    let result = Case::new(&text).result().unwrap();
+    let warnings = result["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 201);
+    assert!(
+        warnings[200]
+            .to_string()
+            .contains("4800 more warnings are not listed")
+    );
+    let services: String = (0..600)
+        .map(|number| format!("  s{number}: {{image: x, privileged: true}}\n"))
+        .collect();
+    assert!(
+        errors(&format!("=== compose.yaml\nservices:\n{services}"))
+            .contains("more than 500 things")
+    );
+}
+
+#[test]
 fn includes_do_not_multiply() {
     // Each of 16 levels includes the next one twice, by two names of one file.
     let mut text = "=== compose.yaml\ninclude: [a0.yaml, b0.yaml]\n".to_owned();
