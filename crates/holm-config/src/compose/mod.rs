@@ -16,7 +16,7 @@ mod normal;
 mod session;
 mod shape;
 mod short;
-mod tree;
+pub(crate) mod tree;
 
 #[cfg(test)]
 mod tests;
