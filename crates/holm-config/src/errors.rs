@@ -108,7 +108,7 @@ impl From<ConfigErrors> for Fault {
 }
 
 /// Finds the position of a span, and shows its line with a mark below.
-fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
+pub fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
     let start = floor_boundary(text, span.start);
     let end = floor_boundary(text, span.end).max(start);
     let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);

@@ -5,6 +5,7 @@
 //! that description validates documents and is printed as the JSON schema. All errors of a file are
 //! reported at once, with their positions. Nothing is executed.
 
+pub mod compose;
 pub mod daemon_user;
 mod errors;
 pub mod known_agents;

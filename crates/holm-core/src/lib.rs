@@ -30,6 +30,7 @@ pub mod check;
 pub mod clock;
 pub mod clone_url;
 pub mod comment;
+pub mod compose;
 pub mod concern;
 pub mod config;
 pub mod conflict;

@@ -1,17 +1,14 @@
 //! Parses JSON, TOML and YAML into one kind of value. The files are not trusted: a document that is
 //! too deep, too large or not of its format is unusable, and the reason names the place.
 
+use crate::compose::tree::{self, Node};
+use crate::errors::locate;
 use holm_core::detect::{Content, Document, Form};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::options::DuplicateKeyPolicy;
 use std::fmt;
 
 /// The longest reason that is shown.
 const LONGEST_REASON: usize = 160;
-
-/// A file that a person wrote has fewer values, even with its aliases expanded.
-const MOST_VALUES: usize = 20_000;
-const DEEPEST: usize = 32;
 
 pub fn parse(text: &str, form: Form) -> Content {
     let parsed = match form {
@@ -79,21 +76,33 @@ fn without_comments(text: &str) -> String {
 }
 
 fn yaml(text: &str) -> Result<Value, String> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! {
-            max_nodes: MOST_VALUES,
-            max_events: 4 * MOST_VALUES,
-            max_depth: DEEPEST,
-            max_documents: 1,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 4 * MOST_VALUES,
-            max_alias_expansions_per_anchor: 1_000,
-        },
-        duplicate_keys: DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
+    tree::parse(text, 0)
+        .map(|node| Value(document(&node)))
+        .map_err(|(span, why)| {
+            let place = locate(text, &span, &why);
+            format!(
+                "line {} column {}: {}",
+                place.line, place.column, place.what
+            )
+        })
+}
+
+fn document(node: &Node) -> Document {
+    match &node.value {
+        tree::Value::Null => Document::Nothing,
+        tree::Value::Flag(flag) => Document::Flag(*flag),
+        tree::Value::Number(number) => Document::Number(number.clone()),
+        tree::Value::Text(text) => Document::Text(text.clone()),
+        tree::Value::List(items) => Document::List(items.iter().map(document).collect()),
+        tree::Value::Table(entries) => {
+            let entries = entries.iter();
+            Document::Table(
+                entries
+                    .map(|entry| (entry.key.clone(), document(&entry.node)))
+                    .collect(),
+            )
+        }
+    }
 }
 
 /// A document under construction.

@@ -302,14 +302,10 @@ fn mapping(node: &Document) -> Option<Mapping> {
         });
     }
     let written = interpolate(&node.written()?)?;
-    let (address, protocol) = written.split_once('/').unwrap_or((&written, "tcp"));
-    if protocol != "tcp" {
-        return None;
-    }
-    let mut parts = address.rsplit(':');
-    Some(Mapping {
-        inside: number(parts.next()?)?,
-        published: parts.next().map(str::to_owned),
+    let port = crate::compose::ports(&written).ok()?.into_iter().next()?;
+    (port.protocol == "tcp").then_some(Mapping {
+        inside: port.target,
+        published: port.published,
     })
 }
 
@@ -319,9 +315,8 @@ fn first_start(volume: &Document) -> Option<String> {
     let (source, target) = match volume.get("target") {
         Some(target) => (volume.get("source")?.written()?, target.written()?),
         None => {
-            let written = volume.written()?;
-            let (source, rest) = written.split_once(':')?;
-            (source.to_owned(), rest.to_owned())
+            let mount = crate::compose::mount(&volume.written()?).ok()?;
+            (mount.source?, mount.target)
         }
     };
     target.starts_with(PLACE).then_some(source)

@@ -36,9 +36,6 @@ const SECRET_WORDS: [&str; 12] = [
     "COOKIE",
 ];
 
-/// The nesting limit of `${A:-${B:-x}}`.
-const DEEPEST: usize = 8;
-
 /// A longer mixed text without spaces is likely a random value.
 const LONGEST_WORD: usize = 24;
 
@@ -87,48 +84,9 @@ fn looks_secret(text: &str) -> bool {
 
 /// Expands Compose's `${NAME:-default}`; `None` when a value comes from the environment.
 pub fn interpolate(text: &str) -> Option<String> {
-    interpolate_below(text, DEEPEST)
-}
-
-fn interpolate_below(text: &str, depth: usize) -> Option<String> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        filled.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(behind) = rest.strip_prefix('$') {
-            filled.push('$');
-            rest = behind;
-        } else if let Some(inside) = rest.strip_prefix('{') {
-            let end = closing(inside)?;
-            let (expression, behind) = (&inside[..end], &inside[end + 1..]);
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let default = expression.trim_start_matches(is_name);
-            let default = default.strip_prefix(":-").or(default.strip_prefix('-'))?;
-            filled.push_str(&interpolate_below(default, depth.checked_sub(1)?)?);
-            rest = behind;
-        } else {
-            return None;
-        }
-    }
-    filled.push_str(rest);
-    Some(filled)
-}
-
-/// The position of the matching closing brace.
-fn closing(text: &str) -> Option<usize> {
-    let mut open = 1_usize;
-    for (at, character) in text.char_indices() {
-        match character {
-            '{' => open += 1,
-            '}' => open -= 1,
-            _ => {}
-        }
-        if open == 0 {
-            return Some(at);
-        }
-    }
-    None
+    let mut is_known = true;
+    let filled = crate::compose::interpolate(text, &mut |_| None, &mut |_| is_known = false);
+    filled.ok().filter(|_| is_known)
 }
 
 /// Adds the settings files that git ignores.
@@ -199,7 +157,7 @@ mod tests {
         check("$A", None);
         check("${A:?it is needed}", None);
         check("${A:-x", None);
-        check("$", None);
+        check("$", Some("$"));
         check(&"${A:-".repeat(5000), None);
         check(&format!("{}x{}", "${A:-".repeat(50), "}".repeat(50)), None);
     }

@@ -1,0 +1,323 @@
+//! Profiles, and names in one part of the files that another part has to declare.
+
+use super::session::{Session, section};
+use super::tree::{Entry, Node, Place, Value};
+use crate::shape::{nearest, short};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Removes the services that no active profile selects.
+pub fn select(session: &mut Session<'_, '_>, root: &mut Node) {
+    let profiles = session.input().profiles;
+    let Some(Value::Table(services)) = root.get_mut("services").map(|services| &mut services.value)
+    else {
+        return;
+    };
+    let is_active = |service: &Entry| {
+        let wanted = service
+            .node
+            .get("profiles")
+            .map(Node::items)
+            .unwrap_or_default();
+        let mut wanted = wanted.iter().filter_map(Node::written).peekable();
+        wanted.peek().is_none()
+            || wanted.any(|profile| profiles.contains(&"*") || profiles.contains(&profile.as_str()))
+    };
+    services.retain(|service| {
+        let is_active = is_active(service);
+        if !is_active {
+            session.inactive.push(service.key.clone());
+        }
+        is_active
+    });
+}
+
+/// Reports names that are not declared, services without a program, and circles.
+pub fn check(session: &mut Session<'_, '_>, root: &Node) {
+    let names = |name: &str| {
+        section(root, name)
+            .iter()
+            .map(|entry| entry.key.clone())
+            .collect()
+    };
+    let declared = Declared {
+        services: names("services"),
+        networks: names("networks"),
+        volumes: names("volumes"),
+        secrets: names("secrets"),
+        configs: names("configs"),
+    };
+    let services = section(root, "services");
+    for service in services {
+        check_service(session, service, &declared);
+    }
+    circles(session, services);
+    check_sources(session, root, "secrets", &["file", "environment"]);
+    check_sources(
+        session,
+        root,
+        "configs",
+        &["file", "environment", "content"],
+    );
+}
+
+/// The names of each section.
+struct Declared {
+    services: Vec<String>,
+    networks: Vec<String>,
+    volumes: Vec<String>,
+    secrets: Vec<String>,
+    configs: Vec<String>,
+}
+
+fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Declared) {
+    let node = &service.node;
+    let at = format!("services.{}", service.key);
+    let items = |key: &str| node.get(key).map(Node::items).unwrap_or_default();
+    for (name, place) in wanted_services(node) {
+        need(
+            session,
+            &declared.services,
+            &format!("`{at}` needs service"),
+            &name,
+            place,
+        );
+    }
+    for entry in node.get("networks").map(Node::entries).unwrap_or_default() {
+        if entry.key != "default" {
+            need(
+                session,
+                &declared.networks,
+                &format!("`{at}` needs network"),
+                &entry.key,
+                entry.key_at,
+            );
+        }
+    }
+    for mount in items("volumes") {
+        check_mount(session, mount, &declared.volumes, &at);
+    }
+    for grant in items("secrets") {
+        let source = grant.word("source").unwrap_or_default();
+        need(
+            session,
+            &declared.secrets,
+            &format!("`{at}` needs secret"),
+            &source,
+            grant.at,
+        );
+    }
+    for grant in items("configs") {
+        let source = grant.word("source").unwrap_or_default();
+        need(
+            session,
+            &declared.configs,
+            &format!("`{at}` needs config"),
+            &source,
+            grant.at,
+        );
+    }
+    for port in items("ports") {
+        check_port(session, port, &at);
+    }
+    if !["image", "build", "provider"]
+        .iter()
+        .any(|key| node.get(key).is_some())
+    {
+        session.error(service.key_at, format!("`{at}` needs `image` or `build`"));
+    }
+    let mode = node
+        .get("network_mode")
+        .filter(|_| node.get("networks").is_some());
+    if let Some(mode) = mode {
+        session.error(
+            mode.at,
+            format!("`{at}` has both `network_mode` and `networks`"),
+        );
+    }
+}
+
+/// A secret or config has exactly one source.
+fn check_sources(session: &mut Session<'_, '_>, root: &Node, kind: &str, sources: &[&str]) {
+    for entry in section(root, kind) {
+        let given = sources
+            .iter()
+            .filter(|key| entry.node.get(key).is_some())
+            .count();
+        if given != 1 {
+            let what = format!(
+                "`{kind}.{}` needs exactly one of `{}`",
+                entry.key,
+                sources.join("`, `")
+            );
+            session.error(entry.key_at, what);
+        }
+    }
+}
+
+fn check_mount(session: &mut Session<'_, '_>, mount: &Node, volumes: &[String], at: &str) {
+    let kind = mount.word("type").unwrap_or_default();
+    let source = mount.get("source");
+    let target = mount.word("target").unwrap_or_default();
+    if !target.starts_with('/') {
+        let what = format!(
+            "`{at}.volumes` needs an absolute `target`, not `{}`",
+            short(&target)
+        );
+        session.error(mount.at, what);
+    }
+    let subpath = mount.word("subpath").unwrap_or_default();
+    if subpath.starts_with('/') || subpath.split('/').any(|part| part == "..") {
+        let what = format!(
+            "`{at}.volumes.subpath` leaves the volume: `{}`",
+            short(&subpath)
+        );
+        session.error(mount.at, what);
+    }
+    match (kind.as_str(), source) {
+        ("volume", Some(source)) => {
+            let name = source.written().unwrap_or_default();
+            need(
+                session,
+                volumes,
+                &format!("`{at}` needs volume"),
+                &name,
+                source.at,
+            );
+        }
+        ("bind" | "image", None) => session.error(
+            mount.at,
+            format!("`{at}.volumes` needs `source` for a {kind}"),
+        ),
+        ("", _) => session.error(mount.at, format!("`{at}.volumes` needs `type`")),
+        _ => {}
+    }
+}
+
+fn check_port(session: &mut Session<'_, '_>, port: &Node, at: &str) {
+    let is_port = |text: String| holm_core::compose::port_range(&text).is_some();
+    if !port
+        .word("target")
+        .is_some_and(|text| text.parse::<u16>().is_ok_and(|port| port != 0))
+    {
+        session.error(
+            port.at,
+            format!("`{at}.ports` needs `target`, a port from 1 to 65535"),
+        );
+    }
+    let published = port.word("published").filter(|text| !text.is_empty());
+    if !published.is_none_or(is_port) {
+        session.error(
+            port.at,
+            format!("`{at}.ports` needs a port or a range of them as `published`"),
+        );
+    }
+}
+
+/// The services that a service names, with the places.
+fn wanted_services(node: &Node) -> Vec<(String, Place)> {
+    let mut wanted = Vec::new();
+    for entry in node
+        .get("depends_on")
+        .map(Node::entries)
+        .unwrap_or_default()
+    {
+        let is_required = entry
+            .node
+            .get("required")
+            .is_none_or(|it| it.value != Value::Flag(false));
+        if is_required {
+            wanted.push((entry.key.clone(), entry.key_at));
+        }
+    }
+    for key in ["network_mode", "ipc", "pid"] {
+        let mode = node
+            .get(key)
+            .and_then(|mode| Some((mode.written()?, mode.at)));
+        if let Some((mode, at)) = mode {
+            wanted.extend(
+                mode.strip_prefix("service:")
+                    .map(|name| (name.to_owned(), at)),
+            );
+        }
+    }
+    for key in ["links", "volumes_from"] {
+        for item in node.get(key).map(Node::items).unwrap_or_default() {
+            let text = item.written().unwrap_or_default();
+            let name = text.split(':').next().unwrap_or_default();
+            if name != "container" {
+                wanted.push((name.to_owned(), item.at));
+            }
+        }
+    }
+    wanted
+}
+
+fn need(session: &mut Session<'_, '_>, known: &[String], what: &str, name: &str, at: Place) {
+    if known.iter().any(|known| known == name) {
+        return;
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let near = nearest(name, &known).map(|near| format!("; did you mean `{near}`?"));
+    let inactive = session.inactive.iter().any(|inactive| inactive == name);
+    let why = if inactive {
+        ", which no active profile selects"
+    } else {
+        ", which no file declares"
+    };
+    session.error(
+        at,
+        format!("{what} `{}`{why}{}", short(name), near.unwrap_or_default()),
+    );
+}
+
+/// Services that wait for each other can never start.
+fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
+    let waits: BTreeMap<&str, Vec<(String, Place)>> = services
+        .iter()
+        .map(|service| (service.key.as_str(), wanted_services(&service.node)))
+        .collect();
+    let mut free: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let before = free.len();
+        for (name, wanted) in &waits {
+            let is_free = |(other, _): &(String, Place)| {
+                free.contains(other.as_str()) || !waits.contains_key(other.as_str())
+            };
+            if wanted.iter().all(is_free) {
+                free.insert(name);
+            }
+        }
+        if free.len() == before {
+            break;
+        }
+    }
+    // Of the services that are not free, some only wait for a circle: those that no other waits for.
+    let stuck: BTreeSet<&str> = waits
+        .keys()
+        .copied()
+        .filter(|name| !free.contains(name))
+        .collect();
+    let Some(first) = stuck.iter().next() else {
+        return;
+    };
+    let mut path = vec![*first];
+    while let Some(next) = waits[path[path.len() - 1]]
+        .iter()
+        .find_map(|(name, _)| stuck.get(name.as_str()))
+    {
+        if let Some(start) = path.iter().position(|name| name == next) {
+            let circle: Vec<&str> = path[start..].iter().chain([next]).copied().collect();
+            let at = services
+                .iter()
+                .find(|service| service.key == *next)
+                .map(|service| service.key_at);
+            let what = format!(
+                "services wait for each other: {}",
+                short(&circle.join(" → "))
+            );
+            session.error(at.unwrap_or_default(), what);
+            return;
+        }
+        path.push(next);
+    }
+}
