@@ -51,6 +51,7 @@ pub mod hunk;
 pub mod id;
 pub mod idle;
 pub mod ignore;
+pub mod image_reference;
 pub mod inbox;
 pub mod isolation;
 pub mod label;

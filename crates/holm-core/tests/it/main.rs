@@ -5,6 +5,7 @@
 mod clone_url;
 mod concern;
 mod egress;
+mod image_reference;
 mod moves;
 mod names;
 mod placeholder;

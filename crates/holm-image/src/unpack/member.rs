@@ -1,0 +1,346 @@
+//! Creates the entries of a layer, one after the other.
+
+use super::names::{Inside, Name, NameError, shown, shown_path};
+use super::owners::Owner;
+use super::tree::{Tree, failed, stat};
+use super::{LeftOut, Reason, UnpackError, Unpacked};
+use crate::bounded::{Entry, copy_content};
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, XattrFlags, fchmod, fsetxattr, futimens,
+    linkat, openat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use tar::EntryType;
+
+pub struct Unpacking {
+    tree: Tree,
+    unpacked: Unpacked,
+    owners: BTreeMap<PathBuf, Owner>,
+    /// Directories get their modes and times at the end, because creating files needs and changes them.
+    directories: BTreeMap<PathBuf, Attributes>,
+}
+
+/// What the header of an entry says about its file.
+#[derive(Clone, Copy)]
+struct Attributes {
+    mode: Mode,
+    modified: Timespec,
+    owner: Owner,
+}
+
+const MOST_LISTED: usize = 1000;
+const ATTRIBUTE: &str = "SCHILY.xattr.";
+/// What overlayfs itself stores in extended attributes; a layer must not write it.
+const OF_OVERLAY: &str = "user.overlay.";
+
+// === impl Unpacking ===
+
+impl Unpacking {
+    pub fn new(root: OwnedFd) -> Self {
+        Self {
+            tree: Tree::new(root),
+            unpacked: Unpacked::default(),
+            owners: BTreeMap::new(),
+            directories: BTreeMap::new(),
+        }
+    }
+
+    pub fn add<R: Read>(
+        &mut self,
+        path: &[u8],
+        entry: &mut Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        let kind = entry.header().entry_type();
+        if kind.is_pax_global_extensions() {
+            return Ok(());
+        }
+        let name = Name::parse(path)?;
+        let is_plain = matches!(
+            kind,
+            EntryType::Regular | EntryType::Link | EntryType::Continuous
+        );
+        match name {
+            Name::Root if kind.is_dir() => {
+                let attributes = self.attributes(path, entry)?;
+                self.note(PathBuf::new(), attributes);
+                self.directories.insert(PathBuf::new(), attributes);
+                Ok(())
+            }
+            Name::Root => Err(NameError::Root(shown(path)).into()),
+            Name::Whiteout(inside) if is_plain => self.tree.hide(&inside),
+            Name::Opaque(directory) if is_plain => {
+                self.unpacked.hides_everything |= directory.as_os_str().is_empty();
+                self.tree.make_opaque(&directory)
+            }
+            Name::Whiteout(_) | Name::Opaque(_) => Err(NameError::Whiteout(shown(path)).into()),
+            Name::File(inside) => self.add_file(path, &inside, entry),
+        }
+    }
+
+    fn add_file<R: Read>(
+        &mut self,
+        path: &[u8],
+        inside: &Inside,
+        entry: &mut Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                self.add_regular(path, inside, entry)?;
+            }
+            EntryType::Directory => {
+                let attributes = self.attributes(path, entry)?;
+                let directory = self.tree.make_directory(inside)?;
+                self.set_extended(inside, entry, &directory)?;
+                self.note(inside.path(), attributes);
+                self.directories.insert(inside.path(), attributes);
+            }
+            EntryType::Symlink => self.add_symlink(path, inside, entry)?,
+            EntryType::Link => self.add_link(inside, entry)?,
+            EntryType::Char | EntryType::Block => self.leave_out(inside, Reason::Device),
+            EntryType::Fifo => self.leave_out(inside, Reason::Fifo),
+            other => {
+                return Err(UnpackError::Kind {
+                    path: shown(path),
+                    kind: other.as_byte(),
+                });
+            }
+        }
+        self.unpacked.files += 1;
+        Ok(())
+    }
+
+    fn add_regular<R: Read>(
+        &mut self,
+        path: &[u8],
+        inside: &Inside,
+        entry: &mut Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        let attributes = self.attributes(path, entry)?;
+        let parent = self.make_room(inside)?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let created = openat(&parent, &inside.name, flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(created.map_err(failed("create", inside))?);
+        self.unpacked.bytes += copy_content(path, entry, &mut file)?;
+        let file = OwnedFd::from(file);
+        self.set_extended(inside, entry, &file)?;
+        fchmod(&file, attributes.mode).map_err(failed("set the mode of", inside))?;
+        futimens(&file, &times(attributes.modified)).map_err(failed("set the time of", inside))?;
+        self.note(inside.path(), attributes);
+        Ok(())
+    }
+
+    /// The text of a symbolic link is not checked: only programs inside follow it, in the image's root.
+    fn add_symlink<R: Read>(
+        &mut self,
+        path: &[u8],
+        inside: &Inside,
+        entry: &mut Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        let attributes = self.attributes(path, entry)?;
+        let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+        let parent = self.make_room(inside)?;
+        symlinkat(OsStr::from_bytes(&target), &parent, &inside.name)
+            .map_err(failed("create the symbolic link", inside))?;
+        let times = times(attributes.modified);
+        utimensat(&parent, &inside.name, &times, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(failed("set the time of", inside))?;
+        self.note(inside.path(), attributes);
+        Ok(())
+    }
+
+    fn add_link<R: Read>(
+        &mut self,
+        inside: &Inside,
+        entry: &mut Entry<'_, R>,
+    ) -> Result<(), UnpackError> {
+        let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+        let target = Inside::of_link(&target)?;
+        let outside = || UnpackError::Link {
+            path: shown_path(&inside.path()),
+            target: shown_path(&target.path()),
+        };
+        if target == *inside {
+            return Err(outside());
+        }
+        let source = match self.tree.open(&target.parent) {
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => return Err(outside()),
+            opened => opened.map_err(failed("open the target of", inside))?,
+        };
+        let found = stat(&source, &target).map_err(|_| outside())?;
+        let kind = FileType::from_raw_mode(found.st_mode);
+        if !matches!(kind, FileType::RegularFile | FileType::Symlink) {
+            return Err(outside());
+        }
+        let parent = self.make_room(inside)?;
+        // Without AT_SYMLINK_FOLLOW the kernel links the symbolic link, never its target.
+        linkat(
+            &source,
+            &target.name,
+            &parent,
+            &inside.name,
+            AtFlags::empty(),
+        )
+        .map_err(failed("create the hard link", inside))?;
+        match self.owners.get(&target.path()).copied() {
+            Some(owner) => drop(self.owners.insert(inside.path(), owner)),
+            None => drop(self.owners.remove(&inside.path())),
+        }
+        Ok(())
+    }
+
+    /// Sets modes and times of the directories, the deepest first: a closed directory hides what is below it.
+    pub fn finish(self) -> Result<(Unpacked, BTreeMap<PathBuf, Owner>), UnpackError> {
+        for (path, attributes) in self.directories.iter().rev() {
+            let failed = |source| UnpackError::File {
+                action: "set the mode of",
+                path: shown_path(path),
+                source,
+            };
+            let directory = self.tree.open(path).map_err(failed)?;
+            futimens(&directory, &times(attributes.modified)).map_err(failed)?;
+            fchmod(&directory, attributes.mode).map_err(failed)?;
+        }
+        Ok((self.unpacked, self.owners))
+    }
+
+    fn make_room(&mut self, inside: &Inside) -> Result<OwnedFd, UnpackError> {
+        let parent = self.tree.make_room(inside)?;
+        self.directories.remove(&inside.path());
+        Ok(parent)
+    }
+
+    fn attributes<R: Read>(
+        &mut self,
+        path: &[u8],
+        entry: &mut Entry<'_, R>,
+    ) -> Result<Attributes, UnpackError> {
+        let unreadable = |source| UnpackError::Header {
+            path: shown(path),
+            source,
+        };
+        let header = entry.header();
+        let bits = header.mode().map_err(unreadable)? & 0o7777;
+        let owner = Owner {
+            user: number(header.uid().map_err(unreadable)?),
+            group: number(header.gid().map_err(unreadable)?),
+        };
+        let modified = header.mtime().map_err(unreadable)?;
+        let mut attributes = Attributes {
+            mode: Mode::from_raw_mode(bits & !0o6000),
+            modified: Timespec {
+                tv_sec: i64::try_from(modified).unwrap_or(0),
+                tv_nsec: 0,
+            },
+            owner,
+        };
+        for extension in entry
+            .pax_extensions()
+            .map_err(unreadable)?
+            .into_iter()
+            .flatten()
+        {
+            let extension = extension.map_err(unreadable)?;
+            let (Ok(key), Ok(value)) = (extension.key(), extension.value()) else {
+                continue;
+            };
+            match key {
+                "uid" => attributes.owner.user = value.parse().unwrap_or(u32::MAX),
+                "gid" => attributes.owner.group = value.parse().unwrap_or(u32::MAX),
+                "mtime" => attributes.modified = seconds(value).unwrap_or(attributes.modified),
+                _ => {}
+            }
+        }
+        if bits & 0o6000 != 0 {
+            self.list(shown(path), Reason::SetId);
+        }
+        Ok(attributes)
+    }
+
+    /// Sets the attributes for users, and reports all others.
+    fn set_extended<R: Read>(
+        &mut self,
+        inside: &Inside,
+        entry: &mut Entry<'_, R>,
+        file: &OwnedFd,
+    ) -> Result<(), UnpackError> {
+        let unreadable = |source| UnpackError::Header {
+            path: shown_path(&inside.path()),
+            source,
+        };
+        for extension in entry
+            .pax_extensions()
+            .map_err(unreadable)?
+            .into_iter()
+            .flatten()
+        {
+            let extension = extension.map_err(unreadable)?;
+            let Some(name) = extension
+                .key()
+                .ok()
+                .and_then(|key| key.strip_prefix(ATTRIBUTE))
+            else {
+                continue;
+            };
+            if name.starts_with("user.") && !name.starts_with(OF_OVERLAY) {
+                fsetxattr(file, name, extension.value_bytes(), XattrFlags::empty())
+                    .map_err(failed("set an extended attribute of", inside))?;
+            } else {
+                let name = shown(name.as_bytes());
+                self.list(shown_path(&inside.path()), Reason::Attribute(name));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, path: PathBuf, attributes: Attributes) {
+        if attributes.owner == Owner::default() {
+            self.owners.remove(&path);
+        } else {
+            self.owners.insert(path, attributes.owner);
+        }
+    }
+
+    fn leave_out(&mut self, inside: &Inside, reason: Reason) {
+        self.list(shown_path(&inside.path()), reason);
+    }
+
+    fn list(&mut self, path: String, reason: Reason) {
+        if self.unpacked.left_out.len() < MOST_LISTED {
+            self.unpacked.left_out.push(LeftOut { path, reason });
+        }
+    }
+}
+
+fn times(modified: Timespec) -> Timestamps {
+    Timestamps {
+        last_access: modified,
+        last_modification: modified,
+    }
+}
+
+/// An id that no user can have stands for one that is too large.
+fn number(id: u64) -> u32 {
+    u32::try_from(id).unwrap_or(u32::MAX)
+}
+
+/// `1700000000.25` of a PAX record.
+fn seconds(text: &str) -> Option<Timespec> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits: String = fraction
+        .chars()
+        .chain("000000000".chars())
+        .take(9)
+        .collect();
+    Some(Timespec {
+        tv_sec: whole.parse().ok()?,
+        tv_nsec: digits.parse().ok()?,
+    })
+}

@@ -1,0 +1,178 @@
+//! Imports of every form that programs export, and of hostile ones.
+
+use crate::support::{Image, Tar, amd64, chain, gzip, image, index};
+use holm_image::{
+    ContentStore, ImportError, Imported, Limits, digest_of, import_archive, import_layout,
+};
+use serde_json::json;
+use std::fs;
+
+fn layers() -> Vec<Vec<u8>> {
+    vec![
+        Tar::default().file("a", b"one").end(),
+        Tar::default().file("b", b"two").end(),
+    ]
+}
+
+fn blob_path(bytes: &[u8]) -> String {
+    format!("blobs/sha256/{}", digest_of(bytes).hex())
+}
+
+/// An OCI archive; its index comes first.
+fn oci(image: &Image) -> Tar {
+    let mut tar = Tar::default()
+        .file("oci-layout", b"{}")
+        .directory("blobs/sha256")
+        .file("./index.json", &index(&image.manifest));
+    for blob in image.blobs.iter().chain([&image.manifest]) {
+        tar = tar.file(&blob_path(blob), blob);
+    }
+    tar
+}
+
+fn imported(archive: &[u8], limits: Limits) -> Result<Vec<Imported>, ImportError> {
+    let root = tempfile::tempdir().unwrap();
+    let store = ContentStore::open(root.path()).unwrap();
+    let images = import_archive(&store.begin().unwrap(), archive, &amd64(), limits)?;
+    for image in &images {
+        let kept = store.sweep(std::slice::from_ref(&image.manifest)).unwrap();
+        assert!(kept.blobs <= 2, "all blobs are reached");
+    }
+    Ok(images)
+}
+
+#[test]
+fn an_oci_archive_is_imported_also_compressed() {
+    let archive = oci(&image(&layers())).end();
+    for bytes in [archive.clone(), gzip(&archive)] {
+        let images = imported(&bytes, Limits::default()).unwrap();
+        assert_eq!(images.len(), 1);
+        assert_eq!(images[0].names, ["app:1"]);
+        assert_eq!(images[0].config.layers.len(), 2);
+    }
+}
+
+#[test]
+fn both_forms_of_docker_save_are_imported() {
+    let parts = layers();
+    let source = image(&parts);
+    let config = &source.blobs[2];
+    let name = format!("{}.json", digest_of(config).hex());
+    let manifest = json!([{"Config": name, "RepoTags": ["app:1"], "Layers": ["x/layer.tar", "y/layer.tar", "z/layer.tar"]}]);
+    // The old form writes a layer that two images share once, and a link for the other.
+    let three: Vec<Vec<u8>> = vec![parts[0].clone(), parts[1].clone(), parts[0].clone()];
+    let config = &image(&three).blobs[3];
+    let old = Tar::default()
+        .directory("x")
+        .file("x/layer.tar", &parts[0])
+        .file("x/VERSION", b"1.0")
+        .file("y/layer.tar", &parts[1])
+        .symlink("z/layer.tar", "../x/layer.tar")
+        .file(&name, config)
+        .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
+        .end();
+    let images = imported(&old, Limits::default()).unwrap();
+    assert_eq!(
+        (images[0].names.as_slice(), images[0].config.layers.len()),
+        (&["app:1".to_owned()][..], 3)
+    );
+    let manifest = json!([{"Config": blob_path(&source.blobs[2]), "RepoTags": null, "Layers": [blob_path(&source.blobs[0]), blob_path(&source.blobs[1])]}]);
+    let new = oci(&source)
+        .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
+        .end();
+    assert_eq!(
+        imported(&new, Limits::default()).unwrap()[0].names,
+        ["app:1"]
+    );
+}
+
+#[test]
+fn a_layout_is_imported_and_its_links_are_not_followed() {
+    let places = tempfile::tempdir().unwrap();
+    let layout = places.path().join("layout");
+    let source = image(&layers());
+    fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
+    fs::write(layout.join("index.json"), index(&source.manifest)).unwrap();
+    for blob in source.blobs.iter().chain([&source.manifest]) {
+        fs::write(layout.join(blob_path(blob)), blob).unwrap();
+    }
+    let store = ContentStore::open(&places.path().join("store")).unwrap();
+    let writing = store.begin().unwrap();
+    let link = layout.join(blob_path(&source.blobs[0]));
+    fs::rename(&link, places.path().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(places.path().join("elsewhere"), &link).unwrap();
+    let error = import_layout(&writing, &layout, &amd64()).unwrap_err();
+    assert!(matches!(error, ImportError::Read(..)), "{error:?}");
+    assert_eq!(
+        fs::read(&link).unwrap(),
+        source.blobs[0],
+        "a plain open follows the link"
+    );
+    fs::remove_file(&link).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &link,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    import_layout(&writing, &layout, &amd64()).unwrap_err();
+    fs::remove_file(&link).unwrap();
+    fs::rename(places.path().join("elsewhere"), &link).unwrap();
+    let images = import_layout(&writing, &layout, &amd64()).unwrap();
+    assert_eq!(images[0].config.command, ["serve"]);
+}
+
+#[test]
+fn attack_200_hostile_archives_are_refused() {
+    let source = image(&layers());
+    let refused = |archive: Vec<u8>, limits: Limits, message: &str| {
+        let error = imported(&archive, limits).unwrap_err();
+        assert!(chain(&error).contains(message), "{}", chain(&error));
+    };
+    let all = Limits::default();
+    let lying = oci(&source).file(&blob_path(b"other"), b"not other").end();
+    refused(lying, all, "has other content");
+    refused(
+        oci(&source).end(),
+        Limits { entries: 3, ..all },
+        "more than 3 entries",
+    );
+    refused(
+        oci(&source).end(),
+        Limits { bytes: 2000, ..all },
+        "more than 2000 bytes",
+    );
+    refused(
+        Tar::default()
+            .pax(&[("path", &"p".repeat(5000))])
+            .file("a", b"")
+            .end(),
+        all,
+        "path of an entry",
+    );
+    refused(
+        Tar::default().file("a", b"").end(),
+        all,
+        "neither an `index.json`",
+    );
+    let missing = Tar::default()
+        .file("index.json", &index(&source.manifest))
+        .end();
+    refused(missing, all, "is not in the image store");
+    let escaping = json!([{"Config": "../../etc/passwd", "Layers": []}]);
+    refused(
+        Tar::default()
+            .file("manifest.json", &serde_json::to_vec(&escaping).unwrap())
+            .end(),
+        all,
+        "`../../etc/passwd`, which is absent",
+    );
+    let cut = oci(&source).end();
+    refused(
+        cut[..cut.len() - 1600].to_vec(),
+        all,
+        "ends in the middle of",
+    );
+}
