@@ -49,6 +49,7 @@ export const KEYS: Key[] = [
   key("review", "c", "review.comment", "comment on the line or range"),
   key("review", "v", "review.viewed", "viewed, then next file"),
   key("review", "⏎", "review.fold", "fold or unfold the file"),
+  key("review", "z", "review.unfold", "show the unchanged lines of the file"),
   key("review", "e", "review.evidence", "evidence"),
   key("review", "t", "review.checks", "run checks"),
   key("review", "d", "review.layout", "side by side or one column"),
