@@ -36,6 +36,7 @@ export const KEYS: Key[] = [
   key("workspaces", "x", "list.mark", "mark several"),
   key("workspaces", "c", "list.compare", "compare the marked ones"),
   key("inbox", "z", "inbox.snooze", "snooze for an hour"),
+  key("inbox", "m", "inbox.mute", "mute this kind"),
   key("inbox", "i", "inbox.answer", "write an answer"),
   key("inbox", "t", "inbox.attach", "attach to the session"),
   key("review", "j", "review.change", "next change"),
