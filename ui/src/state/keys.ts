@@ -1,6 +1,6 @@
 // One table of keys. A page names the scopes that it uses; test/keys.test.ts refuses two meanings of one key on a page.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export type Scope = "everywhere" | "list" | "inbox" | "workspaces" | "review" | "workspace" | "compare" | "data";
 export interface Key {
@@ -105,7 +105,8 @@ const mounted: { current: Record<string, Handler> }[] = [];
 export function useKeys(actions: Record<string, Handler>): void {
   const mine = useRef(actions);
   mine.current = actions;
-  useEffect(() => {
+  // Before the component is painted: a key that is pressed as soon as it is seen is its own.
+  useLayoutEffect(() => {
     mounted.push(mine);
     return () => {
       mounted.splice(mounted.indexOf(mine), 1);
