@@ -65,6 +65,18 @@ await page.keyboard.press("p");
 await page.locator("#ask-word").fill("e2e");
 await page.keyboard.press("Enter");
 await page.waitForSelector(".snaps >> text=e2e");
+// The page of all data has the snapshot, too.
+await page.keyboard.press("g");
+await page.keyboard.press("d");
+const taken = page.getByRole("table", { name: "Snapshots" }).getByRole("row", { name: "e2e-work" });
+await taken.getByRole("button", { name: "Reset to e2e" }).click();
+await page.waitForSelector('.ask-box__title:has-text("e2e-work to e2e")');
+await page.keyboard.press("Escape");
+await taken.getByRole("button", { name: "Fork e2e" }).click();
+await page.waitForSelector('.ask-box__title:has-text("Fork e2e of")');
+await page.keyboard.press("Escape");
+await taken.getByRole("link", { name: "e2e-work" }).click();
+await page.waitForSelector('.bar__title:has-text("e2e-work")');
 await page.keyboard.press("f");
 await page.locator("#ask-word").fill("e2e-fork");
 await page.keyboard.press("Enter");
