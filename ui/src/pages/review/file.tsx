@@ -204,7 +204,17 @@ function Body({
           {file.operation === "delete" ? "Deleted; it was empty." : "No line changed: the mode or the name did."}
         </Said>
       )}
-      <Lines rows={rows} layout={layout} tones={tones} range={range} root={root} path={file.path} below={below} onPick={onPick} onUnfold={unfold} />
+      <Lines
+        rows={rows}
+        layout={layout}
+        tones={tones}
+        range={range}
+        root={root}
+        path={file.path}
+        below={below}
+        onPick={onPick}
+        onUnfold={unfold}
+      />
       {value.truncated && (
         <Said icon="more">
           Too long to be shown whole: {plural((file.added ?? 0) + (file.removed ?? 0), "changed line")}. <code>holm diff</code>{" "}
