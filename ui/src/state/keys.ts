@@ -76,6 +76,10 @@ export const KEYS: Key[] = [
   key("workspace", "[", "workspace.previous", "previous workspace"),
   key("workspace", "]", "workspace.next", "next workspace"),
   key("compare", "1 … 9", "compare.choose", "choose"),
+  key("compare", "j", "compare.row", "next file"),
+  key("compare", "k", "compare.row.back", "previous file"),
+  key("compare", "⏎", "compare.open", "open the file in the review"),
+  key("compare", "m", "compare.ask", "ask all a follow-up"),
   key("compare", "r", "compare.review", "review"),
   key("compare", "a", "compare.take", "take this one"),
 ];
