@@ -205,7 +205,7 @@ function Bar({
                 </>
               ),
             },
-            { value: "closed", label: "Closed" },
+            { value: "closed", label: "Closed", hide: "hide-phone" },
           ]}
         />
       </div>
