@@ -35,6 +35,7 @@ await until(
 await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")', { state: "detached" });
 await page.getByRole("button", { name: "Closed" }).press("Enter");
 await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")');
+await page.waitForSelector('.mail.is-selected .mail__act:has-text("Open")');
 await page.waitForSelector('.ask__meta:has-text("closed")');
 await page.keyboard.press("Escape");
 await page.keyboard.press("o");

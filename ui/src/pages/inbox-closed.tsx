@@ -2,7 +2,7 @@
 import { lines } from "../api/client";
 import type { HolmEvent, InboxItem } from "../api/types";
 import { clock } from "../lib/format";
-import { Button, Cap, Icon, Text } from "../parts/basic";
+import { Cap, Icon, Text } from "../parts/basic";
 import { useEvents, useLoad } from "../parts/hooks";
 import { Sheet } from "../parts/overlay";
 import { lookOf } from "../state/attention";
@@ -95,7 +95,7 @@ export function Closed({ item }: { item: ClosedItem }) {
 
 /** Muting is a setting of the user, which the page does not write. */
 export const MuteSheet = ({ reason, onClose }: { reason: string; onClose: () => void }) => (
-  <Sheet title={`Mute ${reason}`} foot={<Button onClick={onClose}>Close</Button>} onClose={onClose}>
+  <Sheet title={`Mute ${reason}`} onClose={onClose}>
     <p class="dim">holm sends no notification about muted items. They stay in the inbox.</p>
     <LineToAdd file="config.toml" table="notify" line={`mute = ["${reason}"]`} what="mute this kind" />
     <p class="f__hint">

@@ -7,10 +7,10 @@ import { INBOX_GROUPS, lookOf } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { notify, phone } from "../state/look";
 import { go, paths } from "../state/route";
-import { byId, inbox, loaded, runs, sessions, workspaces } from "../state/store";
+import { byId, inbox, loaded, nameOf, runs, sessions, workspaces } from "../state/store";
 import { toast } from "../state/toast";
 import { FirstRun } from "./first";
-import { Closed, MuteSheet, useClosed } from "./inbox-closed";
+import { Closed, MuteSheet, useClosed, type ClosedItem } from "./inbox-closed";
 import { Item } from "./inbox-item";
 import { openItems, snooze, snoozedItems, wake } from "./inbox-items";
 import { commandFor, nextStep } from "./inbox-next";
@@ -23,9 +23,10 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
   const closed = useClosed(shown === "closed");
   const items: InboxItem[] = shown === "open" ? openItems.value : shown === "snoozed" ? snoozedItems.value : closed;
   const selected = items.find((item) => item.id === wanted) ?? (phone.value && !wanted ? undefined : items[0]);
+  const past = closed.find((item) => item === selected);
   const working = new Set([...runs.value.filter((one) => one.state === "running").map((one) => one.workspace)]).size;
   useEffect(() => {
-    command.value = selected ? commandFor(selected) : "holm inbox";
+    command.value = past ? `holm show ${nameOf(past)}` : selected ? commandFor(selected) : "holm inbox";
     hints.value = [
       ["list.next list.previous", "move"],
       ["list.act", "act"],
@@ -36,7 +37,7 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
     ];
     const { length } = openItems.value;
     document.title = `${length ? `(${length}) ` : ""}Inbox · holm`;
-  }, [selected?.id, openItems.value.length]);
+  }, [selected?.id, past?.id, openItems.value.length]);
   const move = (by: number) => {
     const at = items.findIndex((item) => item.id === selected?.id);
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
@@ -46,7 +47,6 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
     }
   };
   const workspace = selected && byId.value.get(selected.workspace);
-  const past = closed.find((item) => item === selected);
   useKeys({
     "list.next": () => move(1),
     "list.previous": () => move(-1),
@@ -234,8 +234,9 @@ function Group({ name, items, selected }: { name: string; items: InboxItem[]; se
   );
 }
 
-function Mail({ item, selected }: { item: InboxItem; selected: boolean }) {
+function Mail({ item, selected }: { item: InboxItem | ClosedItem; selected: boolean }) {
   const look = lookOf(item.reason);
+  const closed = "closed" in item ? item.closed : null;
   return (
     <li>
       <a
@@ -255,12 +256,12 @@ function Mail({ item, selected }: { item: InboxItem; selected: boolean }) {
             <Text value={item.project} />
           </span>
         </span>
-        <Age className="mail__age" time={item.since} />
+        <Age className="mail__age" time={closed ?? item.since} />
         <span class="mail__text">
           <span class={`is-${look.tone}`}>{item.reason}</span> <Text value={item.text} />
         </span>
         <span class="mail__act">
-          {look.verb}
+          {closed ? "Open" : look.verb}
           <kbd>⏎</kbd>
         </span>
       </a>
