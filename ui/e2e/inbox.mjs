@@ -14,6 +14,12 @@ for (let i = 0; i < 20 && !(await page.locator('.mail.is-selected:has-text("e2e-
 await page.waitForSelector('.excerpt:has-text("Which one?")');
 await page.waitForSelector('.ask__title:has-text("Which one?")');
 expect((await page.locator(".reply__quick .btn").count()) === 2, "two quick answers");
+// Muting shows the line for the settings.
+await page.keyboard.press("m");
+const line = await page.locator(".sheet .cmdline code").textContent();
+expect(line === 'mute = ["question"]', `the line to add, not ${line}`);
+await page.keyboard.press("Escape");
+await page.waitForSelector(".sheet", { state: "detached" });
 await page.keyboard.press("i");
 await page.waitForSelector("#reply:focus");
 await page.keyboard.type("the second");
@@ -25,6 +31,15 @@ await until(
   async () => (await api(page, `/workspaces/${id}/sessions/${session.id}/read`)).text.includes("got the second n"),
   "the answer in the terminal",
 );
+// The answered question is among the closed items, and leads to its workspace.
+await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")', { state: "detached" });
+await page.getByRole("button", { name: "Closed" }).press("Enter");
+await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")');
+await page.waitForSelector('.mail.is-selected .mail__act:has-text("Open")');
+await page.waitForSelector('.ask__meta:has-text("closed")');
+await page.keyboard.press("Escape");
+await page.keyboard.press("o");
+await page.waitForSelector('.bar__title:has-text("e2e-inbox")');
 expect(problems.length === 0, `no errors on the page: ${problems.join("; ")}`);
 await close();
 console.log("inbox: done");

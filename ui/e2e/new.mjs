@@ -1,5 +1,6 @@
-// By keyboard only: a new workspace from the form; its page opens and shows ready services. A bad name keeps the form.
-import { api, expect, open, visit } from "./browser.mjs";
+// By keyboard only: a new workspace from the form; its page opens and shows ready services. A bad name keeps the form. Another
+// one from a turn of the first.
+import { api, expect, holm, open, visit } from "./browser.mjs";
 
 const { page, problems, close } = await open();
 const project = (await api(page, "/projects")).projects[0].name;
@@ -22,6 +23,21 @@ expect((await page.locator("#n-ref").inputValue()) === "main", "the branch from 
 await page.keyboard.press("Control+Enter");
 await page.waitForSelector('.bar__title:has-text("e2e-new")', { timeout: 60_000 });
 await page.waitForSelector('.svc__row [aria-label="ready"]', { timeout: 60_000 });
+// From a turn of that workspace: its files come along, uncommitted.
+holm("run", "e2e-new", "--", "sh", "-c", "echo first > turn.txt");
+holm("exec", "e2e-new", "--", "sh", "-c", "echo later > turn.txt");
+await page.keyboard.press("n");
+await page.waitForSelector("#n-msg:focus");
+await page.locator("#n-project").fill(project);
+await page.locator("#n-label").fill("e2e-turn");
+await page.locator("#n-ref").fill("e2e-new@");
+await page.waitForSelector('#n-refs [role=option]:has-text("e2e-new@1")');
+await page.keyboard.press("ArrowDown");
+await page.keyboard.press("Enter");
+await page.waitForSelector('.sheet__go code:has-text("holm up e2e-turn --at e2e-new@1")');
+await page.keyboard.press("Control+Enter");
+await page.waitForSelector('.bar__title:has-text("e2e-turn")', { timeout: 60_000 });
+expect(holm("exec", "e2e-turn", "--", "cat", "turn.txt") === "first\n", "the file of the turn");
 expect(problems.length === 0, `no errors on the page: ${problems.join("; ")}`);
 await close();
 console.log("new: done");

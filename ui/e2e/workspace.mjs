@@ -1,5 +1,7 @@
-// A workspace's page: a service stopped and started, live logs, a shell typed into, snapshot, fork, remove and undo.
-import { api, expect, open, until, visit, workspace } from "./browser.mjs";
+// A workspace's page: a service stopped and started, live logs, a shell typed into, a refused address, snapshot, fork, remove and undo.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
 
 const { page, problems, close } = await open();
 const { id, services } = await workspace(page, "e2e-work");
@@ -25,6 +27,31 @@ await page.waitForFunction(() => document.querySelector(".xterm-rows")?.textCont
 await page.keyboard.press("Control+\\");
 expect((await page.locator(".xterm textarea:focus").count()) === 0, "Ctrl-\\ to leave the terminal");
 
+// "Allow this" of a refused address shows the line to add, and writes nothing.
+const connect = "import socket; socket.socket().connect_ex(('10.1.2.3', 5432))";
+holm("exec", "e2e-work", "--", "python3", "-c", connect);
+await until(
+  async () => (await api(page, `/workspaces/${id}/egress`)).egress.some((one) => one.kind === "refuse"),
+  "the refusal in the record",
+);
+const settings = join(process.env.PROJECT, "holm.toml");
+const before = readFileSync(settings, "utf8");
+await visit(page, `/w/${id}`);
+await page.getByRole("tab", { name: "Egress" }).click();
+const sent = [];
+const listen = (request) => request.method() !== "GET" && sent.push(`${request.method()} ${request.url()}`);
+page.on("request", listen);
+await page.locator("#egress tr", { hasText: "10.1.2.3:5432" }).getByRole("button", { name: "Allow this…" }).click();
+const line = await page.locator(".sheet .cmdline code").textContent();
+expect(line === 'allow = ["10.1.2.3:5432"]', `the line to add, not ${line}`);
+await page.locator(".sheet").getByRole("button", { name: "Copy" }).click();
+await page.waitForFunction((line) => navigator.clipboard.readText().then((copied) => copied === line), line);
+await page.keyboard.press("Escape");
+await page.waitForSelector(".sheet", { state: "detached" });
+page.off("request", listen);
+expect(sent.length === 0, `no request that writes: ${sent.join("; ")}`);
+expect(readFileSync(settings, "utf8") === before, "holm.toml as before");
+
 // Switched to by one key of the list: it holds the canonical ports, and its page is open.
 await visitList();
 await page.locator("[data-filter]").fill("e2e-work");
@@ -38,6 +65,18 @@ await page.keyboard.press("p");
 await page.locator("#ask-word").fill("e2e");
 await page.keyboard.press("Enter");
 await page.waitForSelector(".snaps >> text=e2e");
+// The page of all data has the snapshot, too.
+await page.keyboard.press("g");
+await page.keyboard.press("d");
+const taken = page.getByRole("table", { name: "Snapshots" }).getByRole("row", { name: "e2e-work" });
+await taken.getByRole("button", { name: "Reset to e2e" }).click();
+await page.waitForSelector('.ask-box__title:has-text("e2e-work to e2e")');
+await page.keyboard.press("Escape");
+await taken.getByRole("button", { name: "Fork e2e" }).click();
+await page.waitForSelector('.ask-box__title:has-text("Fork e2e of")');
+await page.keyboard.press("Escape");
+await taken.getByRole("link", { name: "e2e-work" }).click();
+await page.waitForSelector('.bar__title:has-text("e2e-work")');
 await page.keyboard.press("f");
 await page.locator("#ask-word").fill("e2e-fork");
 await page.keyboard.press("Enter");

@@ -55,6 +55,19 @@ test("one column keeps the order, and gaps say how many lines they skip", () => 
   );
 });
 
+test("unfolded gaps show the lines of the file, and the end of a file has no gap", () => {
+  const context = (n: number) => line("context", n, n);
+  const hunks = [hunk([line("add", null, 3), context(4), context(5), context(6)], 3)];
+  const show = (unfolded?: Parameters<typeof rowsOf>[2]) =>
+    rowsOf(hunks, "unified", unfolded).map((row) => (row.kind === "gap" ? `gap ${row.lines}` : newLine(row)));
+  assert.deepEqual(show(), ["gap 2", 3, 4, 5, 6, "gap null"]);
+  const lines = new Map([1, 2, 4, 5, 6, 7].map((n) => [n, context(n)]));
+  assert.deepEqual(show({ lines, gaps: new Set([0]) }), [1, 2, 3, 4, 5, 6, "gap 1"]);
+  assert.deepEqual(show({ lines, gaps: new Set([0, 1]) }), [1, 2, 3, 4, 5, 6, 7]);
+  lines.delete(7);
+  assert.deepEqual(show({ lines, gaps: new Set() }), ["gap 2", 3, 4, 5, 6]);
+});
+
 test("changes begin at the first line that can be commented", () => {
   assert.deepEqual(changeStarts(rowsOf([both], "split")), [2]);
   assert.deepEqual(changeStarts(rowsOf([both], "unified")), [2]);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Disk, InboxItem, Run, Session, Workspace } from "../src/api/types";
+import type { Disk, HolmEvent, InboxItem, Run, Session, Workspace } from "../src/api/types";
+import { closedOf } from "../src/pages/inbox-closed";
 import { choicesOf } from "../src/pages/inbox-reasons";
 import { grid } from "../src/pages/data-grid";
 import { joined } from "../src/parts/run-output";
@@ -123,4 +124,32 @@ test("egress is one row per address, refused first", () => {
 
 test("output continues its last line", () => {
   assert.deepEqual(joined(["a"], "b\nc"), ["ab", "c"]);
+});
+
+test("a closed item has the text that it opened with, and one that opened again is not closed", () => {
+  const event = (type: string, id: string, more = {}): HolmEvent => ({
+    cursor: 1,
+    time: `2026-11-18T00:00:0${id}Z`,
+    type,
+    workspace: "w1",
+    id,
+    ...more,
+  });
+  const opened = { label: "fix-login", project: "shop", reason: "question", text: "Which?" };
+  const gone = { label: null, project: null, reason: "question" };
+  const found = closedOf([
+    event("inbox.opened", "1", opened),
+    event("inbox.opened", "2", opened),
+    event("inbox.closed", "1", gone),
+    event("inbox.closed", "2", gone),
+    event("inbox.opened", "2", opened),
+    event("inbox.closed", "3", gone),
+  ]);
+  assert.deepEqual(
+    found.map((one) => [one.id, one.label, one.text, one.closed]),
+    [
+      ["3", "w1", "", "2026-11-18T00:00:03Z"],
+      ["1", "fix-login", "Which?", "2026-11-18T00:00:01Z"],
+    ],
+  );
 });

@@ -227,6 +227,9 @@ pub struct NewWorkspace {
     /// A branch, tag or commit; default: the checkout's commit.
     #[serde(default)]
     pub from: Option<String>,
+    /// A turn of another workspace (`ID@2`) instead of `from`: its commit, and its files uncommitted.
+    #[serde(default)]
+    pub at: Option<String>,
     /// Include the uncommitted state of the checkout.
     #[serde(default)]
     pub dirty: bool,

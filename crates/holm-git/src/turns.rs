@@ -143,19 +143,21 @@ impl TurnObjects {
         Ok(self.diff_tree(from, to, &flags)?.into_command())
     }
 
-    /// The patch of one change, without the content of a binary file.
+    /// The patch of one change with this many unchanged lines around each changed one, without the content of a binary file.
     pub fn patch_of(
         &self,
         from: Option<&str>,
         to: &str,
         change: &TreeChange,
+        context: usize,
     ) -> Result<Command, GitError> {
         let paths = [Some(&change.path), change.from.as_ref()];
         let paths = paths.into_iter().flatten().map(|path| {
             let literal = [b":(literal)", path.as_slice()].concat();
             OsString::from_vec(literal)
         });
-        let patch = self.diff_tree(from, to, &["-p", "--full-index"])?;
+        let context = format!("-U{context}");
+        let patch = self.diff_tree(from, to, &["-p", "--full-index", &context])?;
         Ok(patch.more(["--"]).more(paths).into_command())
     }
 

@@ -83,7 +83,7 @@ function Page() {
     case "workspace":
       return <WorkspacePage key={at.id} id={at.id} />;
     case "review":
-      return <ReviewPage key={at.id} id={at.id} since={at.since} />;
+      return <ReviewPage key={at.id} id={at.id} since={at.since} file={at.file} />;
     case "compare":
       return <ComparePage ids={at.ids} />;
     case "data":

@@ -1,7 +1,7 @@
 // The rows of a comparison.
 import type { ComponentChildren } from "preact";
 import { visible } from "../lib/odd";
-import type { Review } from "../api/types";
+import type { Compared, Review } from "../api/types";
 import { duration, plural } from "../lib/format";
 import { Cap, Glyph, Pm, Text } from "../parts/basic";
 import { standing } from "../state/attention";
@@ -14,26 +14,36 @@ import type { Column } from "./compare";
 export function Table({
   columns,
   chosen,
+  at,
   dim,
   onChoose,
 }: {
   columns: Column[];
   chosen: number;
+  /** The path of the selected row. */
+  at: string | null;
   dim: boolean;
   onChoose: (i: number) => void;
 }) {
   const wide = columns.length + 1;
-  const row = (name: ComponentChildren, key: string, values: { says: ComponentChildren; same: string }[]) => (
-    <tr key={key} class={dim && values.length > 1 && values.every((one) => one.same === values[0]!.same) ? "is-same" : ""}>
+  const isSame = (values: Cell[]) => dim && values.length > 1 && values.every((one) => one.same === values[0]!.same);
+  const row = (name: ComponentChildren, key: string, values: Cell[], path: string | null = null) => (
+    <tr
+      key={key}
+      id={path === null ? undefined : `cmp-${path}`}
+      aria-current={path !== null && path === at ? true : undefined}
+      class={`${isSame(values) ? "is-same" : ""} ${path !== null && path === at ? "is-selected" : ""}`}
+    >
       <th scope="row">{name}</th>
       {values.map((one, i) => (
         <td key={i}>{one.says}</td>
       ))}
     </tr>
   );
-  const all = (says: (column: Column) => { says: ComponentChildren; same: string }) => columns.map(says);
+  const all = (says: (column: Column) => Cell) => columns.map(says);
+  const branch = columns.find((column) => column.compared?.branch)?.compared?.branch;
   const checks = [...new Set(columns.flatMap((column) => checksOf(column).map((check) => check.name)))];
-  const files = [...new Set(columns.flatMap((column) => column.review.files.map((file) => file.path)))].sort();
+  const files = filesOf(columns);
   const longest = Math.max(1, ...columns.map((column) => timeOf(column) ?? 0));
   return (
     <table class="cmp">
@@ -150,27 +160,22 @@ export function Table({
             return { same: kinds, says: kinds ? <span class="is-needs">{kinds}</span> : "none" };
           }),
         )}
-        {columns.some((column) => column.compared) &&
-          row(
-            "Conflicts",
-            "conflicts",
-            all(({ compared }) => {
-              const found = compared?.conflicts ?? [];
-              return {
-                same: found.map((one) => one.with).join(),
-                says: found.length
-                  ? found.map((one) => (
-                      <p key={one.with} class="is-failed">
-                        {plural(one.paths.length + one.more, "file")} with{" "}
-                        <span class="mono">
-                          <Text value={one.with} />
-                        </span>
-                      </p>
-                    ))
-                  : "clean",
-              };
-            }),
-          )}
+        {columns.some((column) => column.compared) && (
+          <>
+            {row(
+              <>
+                Merge into <Text value={branch ?? "your branch"} />
+              </>,
+              "merge",
+              all((column) => conflicts(column, (one) => !one.workspace)),
+            )}
+            {row(
+              "With live siblings",
+              "siblings",
+              all((column) => conflicts(column, (one) => Boolean(one.workspace))),
+            )}
+          </>
+        )}
         <tr class="cmp__sec">
           <th colSpan={wide} scope="rowgroup">
             Size
@@ -218,7 +223,7 @@ export function Table({
             Files
           </th>
         </tr>
-        {files.slice(0, 200).map((path) =>
+        {files.map((path) =>
           row(
             <span class="mono" title={visible(path)}>
               <Text value={path} />
@@ -231,12 +236,48 @@ export function Table({
                 says: file ? <Pm added={file.added} removed={file.removed} /> : <span class="faint">–</span>,
               };
             }),
+            path,
           ),
         )}
       </tbody>
     </table>
   );
 }
+
+interface Cell {
+  says: ComponentChildren;
+  same: string;
+}
+
+/** What cannot be merged, one line for each other side, with the files. */
+function conflicts({ one, compared }: Column, of: (conflict: Compared["conflicts"][number]) => boolean): Cell {
+  const found = compared?.conflicts.filter(of) ?? [];
+  return {
+    same: found.map((conflict) => conflict.with).join(),
+    says: found.length
+      ? found.map(({ with: name, workspace, paths: files, more }) => (
+          <p key={name} class="is-failed" title={visible(files.join("\n"))}>
+            {plural(files.length + more, "file")}
+            {workspace && (
+              <>
+                {" "}
+                with{" "}
+                <a class="link mono" href={paths.compare([one.id, workspace])}>
+                  <Text value={name} />
+                </a>
+              </>
+            )}
+            : <Text value={files[0] ?? ""} />
+            {files.length + more > 1 && "…"}
+          </p>
+        ))
+      : "clean",
+  };
+}
+
+const MOST_FILES = 200;
+export const filesOf = (columns: Column[]): string[] =>
+  [...new Set(columns.flatMap((column) => column.review.files.map((file) => file.path)))].sort().slice(0, MOST_FILES);
 
 function Head({ column: { one, turn }, n }: { column: Column; n: number }) {
   const is = standing(

@@ -10,7 +10,8 @@ import { firstLine } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, nameOf, runsOf, workspaces } from "../state/store";
-import { Table } from "./compare-table";
+import { AskAll } from "./compare-ask";
+import { filesOf, Table } from "./compare-table";
 
 export interface Column {
   one: Workspace;
@@ -23,6 +24,8 @@ export interface Column {
 export function ComparePage({ ids }: { ids: string[] }) {
   const known = ids.flatMap((id) => byId.value.get(id) ?? []).slice(0, 4);
   const [chosen, setChosen] = useState(0);
+  const [at, setAt] = useState<string | null>(null);
+  const [asking, setAsking] = useState(false);
   const [dim, setDim] = useState(true);
   const key = known.map((one) => one.id).join();
   const { value, fault, reload } = useLoad((signal) => read(known, signal), [key]);
@@ -33,10 +36,19 @@ export function ComparePage({ ids }: { ids: string[] }) {
   );
   const columns = value ?? [];
   const pick = columns[Math.min(chosen, columns.length - 1)];
+  const files = filesOf(columns);
+  const move = (by: number) => {
+    const next = files[Math.max(0, Math.min(files.length - 1, files.indexOf(at ?? "") + by))];
+    if (next === undefined) return;
+    setAt(next);
+    document.getElementById(`cmp-${next}`)?.scrollIntoView({ block: "nearest" });
+  };
   useEffect(() => {
     command.value = `holm compare ${known.map(nameOf).join(" ")}`;
     hints.value = [
       ["compare.choose", "choose"],
+      ["compare.row compare.row.back", "file"],
+      ["compare.open", "open file"],
       ["compare.review", "review"],
       ["compare.take", "take"],
     ];
@@ -44,8 +56,12 @@ export function ComparePage({ ids }: { ids: string[] }) {
   }, [key]);
   useKeys({
     "compare.choose": (stroke) => setChosen(Math.min(Number(stroke), columns.length) - 1),
+    "compare.row": () => move(1),
+    "compare.row.back": () => move(-1),
     ...(pick
       ? {
+          "compare.ask": () => setAsking(true),
+          ...(at ? { "compare.open": () => go(paths.reviewOf(pick.one.id, at)) } : {}),
           "compare.review": () => go(paths.review(pick.one.id)),
           "compare.take": () => go(paths.review(pick.one.id)),
         }
@@ -105,7 +121,7 @@ export function ComparePage({ ids }: { ids: string[] }) {
         </div>
       ) : (
         <div class="scroll" tabIndex={0} aria-label="Comparison">
-          <Table columns={columns} chosen={chosen} dim={dim} onChoose={setChosen} />
+          <Table columns={columns} chosen={chosen} at={at} dim={dim} onChoose={setChosen} />
         </div>
       )}
       {pick && (
@@ -117,6 +133,9 @@ export function ComparePage({ ids }: { ids: string[] }) {
             <span>The others stay until you remove them.</span>
           </p>
           <div class="approve__acts">
+            <Button cap="m" onClick={() => setAsking(true)}>
+              Ask all a follow-up
+            </Button>
             <Button cap="r" onClick={() => go(paths.review(pick.one.id))}>
               Review
             </Button>
@@ -127,6 +146,7 @@ export function ComparePage({ ids }: { ids: string[] }) {
           </div>
         </footer>
       )}
+      {asking && <AskAll all={known} onClose={() => setAsking(false)} />}
     </>
   );
 }

@@ -2,9 +2,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, lines } from "../api/client";
 import type { Disk, Workspace } from "../api/types";
-import { bytes, plural, short } from "../lib/format";
+import { bytes, clock, plural, short } from "../lib/format";
 import { Button, Glyph, Icon, Note, Seg, Text } from "../parts/basic";
 import { useAction, useEvents, useLoad, useSlow } from "../parts/hooks";
+import { asked } from "../state/actions";
 import { isHot, standing } from "../state/attention";
 import { command, hints } from "../state/keys";
 import { minute } from "../state/look";
@@ -305,6 +306,7 @@ function Rest({ disk }: { disk: Disk }) {
         </p>
       ))}
       <div class="two">
+        <Snapshots />
         <section>
           <h2 class="h">
             Trash <span class="faint">{bytes(disk.trash.reduce((sum, one) => sum + one.bytes, 0))}</span>
@@ -357,5 +359,62 @@ function Rest({ disk }: { disk: Disk }) {
         </section>
       </div>
     </>
+  );
+}
+
+function Snapshots() {
+  const all = workspaces.value
+    .flatMap((one) => (one.snapshots ?? []).map((snapshot) => ({ one, ...snapshot })))
+    .sort((a, b) => b.created_at.localeCompare(a.created_at));
+  const ask = (kind: "fork" | "reset", { one, name }: (typeof all)[number]) => (
+    <Button
+      small
+      kind="quiet"
+      onClick={() => {
+        asked.value = { kind, workspace: one, at: name };
+      }}
+    >
+      {kind === "fork" ? "Fork" : "Reset to"}
+      <span class="vh">
+        {" "}
+        <Text value={name} />
+      </span>
+    </Button>
+  );
+  return (
+    <section>
+      <h2 class="h">
+        Snapshots <span class="faint">code and volumes, never change</span>
+      </h2>
+      {all.length ? (
+        <div class="wide" tabIndex={0}>
+          <table class="t t--tight t--plain" aria-label="Snapshots">
+            <tbody>
+              {all.map((snapshot) => (
+                <tr key={snapshot.one.id + snapshot.name}>
+                  <td>
+                    <Text value={snapshot.name} />
+                  </td>
+                  <td>
+                    <a class="mono dim" href={paths.workspace(snapshot.one.id)}>
+                      <Text value={`${snapshot.one.project}/${snapshot.one.label}`} />
+                    </a>
+                  </td>
+                  <td class="num dim">{clock(snapshot.created_at)}</td>
+                  <td class="num">
+                    {ask("fork", snapshot)}
+                    {ask("reset", snapshot)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <p class="dim">
+          none; <kbd>p</kbd> on a workspace's page takes one
+        </p>
+      )}
+    </section>
   );
 }

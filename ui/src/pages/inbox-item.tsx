@@ -13,7 +13,7 @@ import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../
 import { others } from "./inbox-next";
 import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
-export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void }) {
+export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: () => void; onMute: () => void }) {
   const look = lookOf(item.reason);
   const workspace = byId.value.get(item.workspace);
   const session = sessionOf(item);
@@ -56,6 +56,7 @@ export function Item({ item, onSnooze }: { item: InboxItem; onSnooze: () => void
             <Menu
               says="More"
               choices={[
+                { label: `Mute ${item.reason}…`, icon: "bell", note: "m", run: onMute },
                 {
                   label: workspace.state === "running" ? "Stop" : "Start",
                   icon: "stop",

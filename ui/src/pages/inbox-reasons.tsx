@@ -266,15 +266,27 @@ export function Refused({ workspace }: { workspace: Workspace }) {
 }
 
 export const AllowLine = ({ line }: { line: string }) => (
+  <LineToAdd file="holm.toml" table="egress" line={line.replace(/^\[egress\] /, "")} what="allow it" then="holm reload" />
+);
+
+/** A setting that the page does not write: the line, and where it belongs. */
+export const LineToAdd = (of: { file: string; table: string; line: string; what: string; then?: string }) => (
   <>
     <p class="f__hint">
-      To allow it, add this to <code>holm.toml</code> under <code>[egress]</code> and type <code>holm reload</code>:
+      To {of.what}, add this to <code>{of.file}</code> under <code>[{of.table}]</code>
+      {of.then && (
+        <>
+          {" "}
+          and type <code>{of.then}</code>
+        </>
+      )}
+      :
     </p>
     <div class="cmdline">
       <code>
-        <Text value={line.includes("=") ? line : `allow = ["${line}"]`} />
+        <Text value={of.line} />
       </code>
-      <Button small icon="copy" onClick={() => void copy(line)}>
+      <Button small icon="copy" onClick={() => void copy(of.line)}>
         Copy
       </Button>
     </div>
@@ -303,19 +315,7 @@ export function Limit({ workspace }: { workspace: Workspace }) {
           : ""}
         {now && memory ? `Now ${bytes(now.memory)} of ${bytes(memory)}.` : ""}
       </p>
-      {line && (
-        <>
-          <p class="f__hint">
-            To raise it, add this to <code>holm.toml</code> under <code>[limits]</code> and type <code>holm reload</code>:
-          </p>
-          <div class="cmdline">
-            <code>{line}</code>
-            <Button small icon="copy" onClick={() => void copy(line)}>
-              Copy
-            </Button>
-          </div>
-        </>
-      )}
+      {line && <LineToAdd file="holm.toml" table="limits" line={line} what="raise it" then="holm reload" />}
     </div>
   );
 }

@@ -7,29 +7,37 @@ import { INBOX_GROUPS, lookOf } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { notify, phone } from "../state/look";
 import { go, paths } from "../state/route";
-import { byId, inbox, loaded, runs, sessions, workspaces } from "../state/store";
+import { byId, inbox, loaded, nameOf, runs, sessions, workspaces } from "../state/store";
 import { toast } from "../state/toast";
 import { FirstRun } from "./first";
+import { Closed, MuteSheet, useClosed, type ClosedItem } from "./inbox-closed";
 import { Item } from "./inbox-item";
 import { openItems, snooze, snoozedItems, wake } from "./inbox-items";
 import { commandFor, nextStep } from "./inbox-next";
 
+type Shown = "open" | "snoozed" | "closed";
+
 export function InboxPage({ wanted }: { wanted: string | null }) {
-  const [shown, setShown] = useState<"open" | "snoozed">("open");
-  const items = shown === "open" ? openItems.value : snoozedItems.value;
+  const [shown, setShown] = useState<Shown>("open");
+  const [muting, setMuting] = useState<string | null>(null);
+  const closed = useClosed(shown === "closed");
+  const items: InboxItem[] = shown === "open" ? openItems.value : shown === "snoozed" ? snoozedItems.value : closed;
   const selected = items.find((item) => item.id === wanted) ?? (phone.value && !wanted ? undefined : items[0]);
+  const past = closed.find((item) => item === selected);
   const working = new Set([...runs.value.filter((one) => one.state === "running").map((one) => one.workspace)]).size;
   useEffect(() => {
-    command.value = selected ? commandFor(selected) : "holm inbox";
+    command.value = past ? `holm show ${nameOf(past)}` : selected ? commandFor(selected) : "holm inbox";
     hints.value = [
       ["list.next list.previous", "move"],
       ["list.act", "act"],
       ["list.review", "review"],
       ["list.open", "open"],
       ["inbox.snooze", "snooze"],
+      ["inbox.mute", "mute kind"],
     ];
-    document.title = `${items.length ? `(${items.length}) ` : ""}Inbox · holm`;
-  }, [selected?.id, items.length]);
+    const { length } = openItems.value;
+    document.title = `${length ? `(${length}) ` : ""}Inbox · holm`;
+  }, [selected?.id, past?.id, openItems.value.length]);
   const move = (by: number) => {
     const at = items.findIndex((item) => item.id === selected?.id);
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
@@ -44,9 +52,15 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
     "list.previous": () => move(-1),
     ...(selected
       ? {
-          "list.act": () => nextStep(selected),
           "list.open": () => go(paths.workspace(selected.workspace)),
           "list.review": () => go(paths.review(selected.workspace)),
+          "inbox.mute": () => setMuting(selected.reason),
+        }
+      : {}),
+    ...(past && workspace ? { "list.act": () => go(paths.workspace(workspace.id)) } : {}),
+    ...(selected && !past
+      ? {
+          "list.act": () => nextStep(selected),
           "inbox.snooze": () => sleep(selected),
           "inbox.attach": () => go(paths.workspace(selected.workspace)),
           "inbox.answer": () => document.getElementById("reply")?.focus(),
@@ -84,14 +98,18 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
       ) : (
         <div class="inbox">
           <section class="inbox__list scroll" tabIndex={0} aria-label="Items, most urgent first">
-            {INBOX_GROUPS.map((group) => (
-              <Group
-                key={group}
-                name={group}
-                items={items.filter((item) => lookOf(item.reason).group === group)}
-                selected={selected?.id}
-              />
-            ))}
+            {shown === "closed" ? (
+              <Group name="Closed" items={items} selected={selected?.id} />
+            ) : (
+              INBOX_GROUPS.map((group) => (
+                <Group
+                  key={group}
+                  name={group}
+                  items={items.filter((item) => lookOf(item.reason).group === group)}
+                  selected={selected?.id}
+                />
+              ))
+            )}
             {inbox.value === null ? (
               <p class="inbox__end">
                 This daemon has no inbox.{" "}
@@ -101,7 +119,7 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
               </p>
             ) : (
               <p class="inbox__end">
-                {items.length === 0 && (shown === "open" ? "Nothing needs you. " : "Nothing is snoozed. ")}
+                {items.length === 0 && NOTHING[shown]}
                 Items close by themselves when their cause is gone.
                 {sessions.value.some((one) => one.state === "running") && items.length === 0
                   ? " Agents are at work; what they ask appears here."
@@ -115,16 +133,32 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
                 <Icon name="right" />
                 Inbox
               </a>
-              <Item key={selected.id} item={selected} onSnooze={() => sleep(selected)} />
+              {past ? (
+                <Closed item={past} />
+              ) : (
+                <Item
+                  key={selected.id}
+                  item={selected}
+                  onSnooze={() => sleep(selected)}
+                  onMute={() => setMuting(selected.reason)}
+                />
+              )}
             </article>
           ) : (
             <div />
           )}
         </div>
       )}
+      {muting && <MuteSheet reason={muting} onClose={() => setMuting(null)} />}
     </>
   );
 }
+
+const NOTHING: Record<Shown, string> = {
+  open: "Nothing needs you. ",
+  snoozed: "Nothing is snoozed. ",
+  closed: "Nothing was closed. ",
+};
 
 function sleep(item: InboxItem): void {
   snooze(item.id);
@@ -136,8 +170,8 @@ function Bar({
   onShow,
   note,
 }: {
-  shown: "open" | "snoozed";
-  onShow: (next: "open" | "snoozed") => void;
+  shown: Shown;
+  onShow: (next: Shown) => void;
   note: preact.ComponentChildren;
 }) {
   return (
@@ -171,6 +205,7 @@ function Bar({
                 </>
               ),
             },
+            { value: "closed", label: "Closed", hide: "hide-phone" },
           ]}
         />
       </div>
@@ -199,8 +234,9 @@ function Group({ name, items, selected }: { name: string; items: InboxItem[]; se
   );
 }
 
-function Mail({ item, selected }: { item: InboxItem; selected: boolean }) {
+function Mail({ item, selected }: { item: InboxItem | ClosedItem; selected: boolean }) {
   const look = lookOf(item.reason);
+  const closed = "closed" in item ? item.closed : null;
   return (
     <li>
       <a
@@ -220,12 +256,12 @@ function Mail({ item, selected }: { item: InboxItem; selected: boolean }) {
             <Text value={item.project} />
           </span>
         </span>
-        <Age className="mail__age" time={item.since} />
+        <Age className="mail__age" time={closed ?? item.since} />
         <span class="mail__text">
           <span class={`is-${look.tone}`}>{item.reason}</span> <Text value={item.text} />
         </span>
         <span class="mail__act">
-          {look.verb}
+          {closed ? "Open" : look.verb}
           <kbd>⏎</kbd>
         </span>
       </a>

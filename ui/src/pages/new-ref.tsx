@@ -1,10 +1,12 @@
-// The field for where a workspace starts: branches and tags of the person's repository, newest first, found while typing.
+// The field for where a workspace starts: branches and tags of the person's repository, and turns of its workspaces, newest
+// first, found while typing.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { Project, Starts } from "../api/types";
-import { short } from "../lib/format";
+import { plural, short } from "../lib/format";
 import { Age, Icon, Text } from "../parts/basic";
 import { useLoad } from "../parts/hooks";
+import { workspaces } from "../state/store";
 
 /** The refs that contain `wanted`; null for a project that is not known yet. */
 export function useStarts(project: Project | undefined, wanted: string): Starts | null {
@@ -24,10 +26,66 @@ export function useStarts(project: Project | undefined, wanted: string): Starts 
   return project ? (value ?? last.current) : null;
 }
 
-export function RefField({ value, starts, onPick }: { value: string; starts: Starts | null; onPick: (ref: string) => void }) {
+interface Place {
+  name: string;
+  note: string;
+  at: string;
+}
+
+const siblings = (project: Project | undefined) => workspaces.value.filter((one) => one.project === project?.name);
+
+/** `fix-login@3` as the daemon names it; null: it is no turn of a workspace of this project. */
+export function turnOf(project: Project | undefined, typed: string): string | null {
+  const [, label, n] = /^(.+)@([1-9]\d*)$/.exec(typed) ?? [];
+  const found = siblings(project).find((one) => one.label === label);
+  return found ? `${found.id}@${n}` : null;
+}
+
+/** All turns of the workspace whose label is typed, else the last one of each whose label begins so. */
+function useTurns(project: Project | undefined, typed: string): Place[] {
+  const label = typed.split("@", 1)[0]!;
+  const exact = siblings(project).filter((one) => one.label === label);
+  const like = exact.length ? exact : siblings(project).filter((one) => one.label.startsWith(label));
+  const few = like.toSorted((a, b) => b.last_used_at.localeCompare(a.last_used_at)).slice(0, 3);
+  const { value } = useLoad(
+    async (signal) =>
+      Promise.all(
+        few.map(async ({ id, label, ref }) => {
+          const { turns } = await api.get("/api/v1/workspaces/{id}/turns", { path: { id }, signal });
+          return turns.slice(exact.length ? -4 : -1).map((turn) => ({
+            name: `${label}@${turn.n}`,
+            note: `turn, ${plural(turn.files, "file")} on top of ${ref ?? "its start"}`,
+            at: turn.at,
+          }));
+        }),
+      ),
+    [few.map((one) => one.id).join(), exact.length],
+  );
+  return (value ?? [])
+    .flat()
+    .filter((one) => one.name.startsWith(typed))
+    .sort((a, b) => b.at.localeCompare(a.at));
+}
+
+export function RefField({
+  project,
+  value,
+  starts,
+  onPick,
+}: {
+  project: Project | undefined;
+  value: string;
+  starts: Starts | null;
+  onPick: (ref: string) => void;
+}) {
   const [at, setAt] = useState(-1);
   const [open, setOpen] = useState(false);
-  const refs = starts?.refs.slice(0, 8) ?? [];
+  // Those of the text before stay until the next list is there.
+  const found = (starts?.refs ?? []).filter((one) => one.name.toLowerCase().includes(value.toLowerCase())).slice(0, 8);
+  const refs: Place[] = [
+    ...found.map((one) => ({ name: one.name, note: `${short(one.commit)} ${one.subject}`, at: one.at })),
+    ...useTurns(project, value),
+  ];
   const shown = open && refs.length > 0;
   const pick = (name: string) => {
     onPick(name);
@@ -60,7 +118,7 @@ export function RefField({ value, starts, onPick }: { value: string; starts: Sta
           aria-autocomplete="list"
           aria-activedescendant={shown && at >= 0 ? `n-ref-${at}` : undefined}
           value={value}
-          placeholder={starts?.branch ?? "the checkout's branch; a branch, tag or commit"}
+          placeholder={starts?.branch ?? "the checkout's branch; a branch, tag, commit or turn"}
           autocomplete="off"
           spellcheck={false}
           onFocus={() => setOpen(true)}
@@ -73,7 +131,7 @@ export function RefField({ value, starts, onPick }: { value: string; starts: Sta
           onKeyDown={onKey}
         />
       </div>
-      <ul class="pick" id="n-refs" role="listbox" aria-label="Refs" hidden={!shown}>
+      <ul class="pick" id="n-refs" role="listbox" aria-label="Refs and turns" hidden={!shown}>
         {refs.map((one, i) => (
           <li
             key={one.name}
@@ -91,7 +149,7 @@ export function RefField({ value, starts, onPick }: { value: string; starts: Sta
               <Text value={one.name} />
             </span>
             <span class="faint cut">
-              {short(one.commit)} <Text value={one.subject} />
+              <Text value={one.note} />
             </span>
             <span class="faint">
               <Age time={one.at} />

@@ -11,7 +11,7 @@ import { go, paths } from "../state/route";
 import { homely, projects, put, runs } from "../state/store";
 import { readTrust, TrustQuestion } from "../parts/trust";
 import { toast } from "../state/toast";
-import { RefField, useStarts } from "./new-ref";
+import { RefField, turnOf, useStarts } from "./new-ref";
 
 interface Made {
   label: string;
@@ -36,6 +36,7 @@ export function NewPage({ project: wanted }: { project: string | null }) {
   const [made, setMade] = useState<Made[]>([]);
   const known = projects.value.find((one) => one.name === project);
   const starts = useStarts(known, from);
+  const turn = turnOf(known, from);
   useEffect(() => {
     if (!project && projects.value[0]) setProject(projects.value[0].name);
   }, [projects.value]);
@@ -47,7 +48,8 @@ export function NewPage({ project: wanted }: { project: string | null }) {
   const labels = list.map((_, i) => (!label ? "" : list.length > 1 ? `${label}-${i + 1}` : label));
   const text = message.trim();
   const verb = list.length > 1 ? `Create ${list.length}` : "Create";
-  const line = commandFor(labels[0]!, from, dirty && !from, list[0] ?? null, text);
+  const start = from && `--${turn ? "at" : "from"} ${shellWord(from)}`;
+  const line = commandFor(labels[0]!, start, dirty && !from, list[0] ?? null, text);
   useEffect(() => {
     command.value = line;
   }, [line]);
@@ -67,7 +69,8 @@ export function NewPage({ project: wanted }: { project: string | null }) {
           body: {
             ...(isUrl(project) ? { url: project } : project.startsWith("/") ? { path: project } : { project }),
             label: row.label || null,
-            from: from || null,
+            from: turn ? null : from || null,
+            at: turn,
             dirty: dirty && !from,
             untrusted,
             wait: false,
@@ -103,7 +106,7 @@ export function NewPage({ project: wanted }: { project: string | null }) {
     }
   };
   const refused = made.some((row) => row.fault instanceof Fault && row.fault.code === "not_trusted");
-  const place = known && { project: known, from, dirty: dirty && !from };
+  const place = known && !turn ? { project: known, from, dirty: dirty && !from } : undefined;
   const { value: asked } = useLoad(
     async (signal) => (refused && place ? await readTrust(place, signal) : null),
     [refused, known?.id, from, dirty],
@@ -216,7 +219,7 @@ export function NewPage({ project: wanted }: { project: string | null }) {
           <label class="f__label" for="n-ref">
             From
           </label>
-          <RefField value={from} starts={starts} onPick={setFrom} />
+          <RefField project={known} value={from} starts={starts} onPick={setFrom} />
           <label class="check">
             <input type="checkbox" checked={dirty && !from} disabled={Boolean(from)} onChange={(event) => setDirty(event.currentTarget.checked)} />
             <span>
@@ -230,8 +233,8 @@ export function NewPage({ project: wanted }: { project: string | null }) {
             </span>
           </label>
         </div>
-        {refused && known && asked?.some((one) => !one.approved) && (
-          <TrustQuestion place={place!} questions={asked} onTrusted={() => void make()}>
+        {refused && place && asked?.some((one) => !one.approved) && (
+          <TrustQuestion place={place} questions={asked} onTrusted={() => void make()}>
             <Button
               small
               kind="quiet"
@@ -299,8 +302,8 @@ const Progress = ({ made }: { made: Made[] }) => (
   </ul>
 );
 
-function commandFor(label: string, from: string, dirty: boolean, agent: string | null, text: string): string {
+function commandFor(label: string, start: string, dirty: boolean, agent: string | null, text: string): string {
   const name = shellWord(label || "LABEL");
-  const up = `holm up ${name}${from ? ` --from ${shellWord(from)}` : ""}${dirty ? " --dirty" : ""}`;
+  const up = `holm up ${name}${start && ` ${start}`}${dirty ? " --dirty" : ""}`;
   return agent && text ? `${up} && holm run ${name} --agent ${agent} …` : up;
 }

@@ -1,6 +1,6 @@
 // One table of keys. A page names the scopes that it uses; test/keys.test.ts refuses two meanings of one key on a page.
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export type Scope = "everywhere" | "list" | "inbox" | "workspaces" | "review" | "workspace" | "compare" | "data";
 export interface Key {
@@ -36,6 +36,7 @@ export const KEYS: Key[] = [
   key("workspaces", "x", "list.mark", "mark several"),
   key("workspaces", "c", "list.compare", "compare the marked ones"),
   key("inbox", "z", "inbox.snooze", "snooze for an hour"),
+  key("inbox", "m", "inbox.mute", "mute this kind"),
   key("inbox", "i", "inbox.answer", "write an answer"),
   key("inbox", "t", "inbox.attach", "attach to the session"),
   key("review", "j", "review.change", "next change"),
@@ -49,6 +50,7 @@ export const KEYS: Key[] = [
   key("review", "c", "review.comment", "comment on the line or range"),
   key("review", "v", "review.viewed", "viewed, then next file"),
   key("review", "⏎", "review.fold", "fold or unfold the file"),
+  key("review", "z", "review.unfold", "show the unchanged lines of the file"),
   key("review", "e", "review.evidence", "evidence"),
   key("review", "t", "review.checks", "run checks"),
   key("review", "d", "review.layout", "side by side or one column"),
@@ -74,6 +76,10 @@ export const KEYS: Key[] = [
   key("workspace", "[", "workspace.previous", "previous workspace"),
   key("workspace", "]", "workspace.next", "next workspace"),
   key("compare", "1 … 9", "compare.choose", "choose"),
+  key("compare", "j", "compare.row", "next file"),
+  key("compare", "k", "compare.row.back", "previous file"),
+  key("compare", "⏎", "compare.open", "open the file in the review"),
+  key("compare", "m", "compare.ask", "ask all a follow-up"),
   key("compare", "r", "compare.review", "review"),
   key("compare", "a", "compare.take", "take this one"),
 ];
@@ -103,7 +109,8 @@ const mounted: { current: Record<string, Handler> }[] = [];
 export function useKeys(actions: Record<string, Handler>): void {
   const mine = useRef(actions);
   mine.current = actions;
-  useEffect(() => {
+  // Before the component is painted: a key that is pressed as soon as it is seen is its own.
+  useLayoutEffect(() => {
     mounted.push(mine);
     return () => {
       mounted.splice(mounted.indexOf(mine), 1);

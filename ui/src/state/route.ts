@@ -47,6 +47,7 @@ export function go(path: string, how: "push" | "replace" = "push"): void {
 export const paths = {
   workspace: (id: string) => `/w/${id}`,
   review: (id: string) => `/w/${id}/review`,
+  reviewOf: (id: string, file: string) => `/w/${id}/review?${new URLSearchParams({ since: "base", file })}`,
   compare: (ids: string[]) => `/compare?${new URLSearchParams(ids.map((id) => ["w", id]))}`,
   project: (name: string) => `/workspaces?${new URLSearchParams({ project: name })}`,
 };

@@ -55,6 +55,7 @@ impl Helper<'_> {
 fn words(wish: &NewWorkspace) -> Vec<String> {
     let mut words = vec!["up".to_owned()];
     words.extend(wish.from.iter().map(|from| format!("--from={from}")));
+    words.extend(wish.at.iter().map(|at| format!("--at={at}")));
     let include = wish.include.iter();
     words.extend(include.map(|path| format!("--include={path}")));
     let parts = wish.allow_degraded.iter();
@@ -83,6 +84,7 @@ mod tests {
         let wish = NewWorkspace {
             label: Some("--force".to_owned()),
             from: Some("--json".to_owned()),
+            at: Some("-y".to_owned()),
             include: vec!["-n".to_owned()],
             allow_degraded: vec!["--warm".to_owned()],
             dirty: true,
@@ -94,6 +96,7 @@ mod tests {
             [
                 "up",
                 "--from=--json",
+                "--at=-y",
                 "--include=-n",
                 "--allow-degraded=--warm",
                 "--dirty",

@@ -37,6 +37,7 @@ const MOST_DIFF: u64 = 4 << 30;
 /// How much of one file a page gets.
 const MOST_HUNKS: usize = 16 << 20;
 const MOST_LINES: usize = 100_000;
+const CONTEXT: usize = 3;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +49,8 @@ pub struct OneFile {
     to: Option<String>,
     /// The file, as a review names it.
     path: String,
+    /// How many unchanged lines to list around each changed one; 3 without it.
+    context: Option<usize>,
 }
 
 operations! {
@@ -83,7 +86,8 @@ async fn hunks(
     Parameters(of): Parameters<OneFile>,
 ) -> Answer<FilePatch> {
     let between = [turn_number(of.from)?, turn_number(of.to)?];
-    Ok(Json(app.hunks(&id, between, &of.path).await?))
+    let context = of.context.unwrap_or(CONTEXT).min(MOST_LINES);
+    Ok(Json(app.hunks(&id, between, &of.path, context).await?))
 }
 
 async fn state(
@@ -218,6 +222,7 @@ impl App {
         id: &WorkspaceId,
         between: [Option<TurnNumber>; 2],
         path: &str,
+        context: usize,
     ) -> Result<FilePatch, Fault> {
         let (from, to) = self.ends(id, between).await?;
         let objects = self.turn_objects(id).await?;
@@ -232,7 +237,7 @@ impl App {
                 let hint = "`GET /workspaces/{id}/review` lists the files";
                 return Err(Fault::new(Code::PathNotFound, message, hint));
             };
-            Ok(objects.patch_of(from.as_deref(), &to, change)?)
+            Ok(objects.patch_of(from.as_deref(), &to, change, context)?)
         });
         let mut reading = self.read_patch(id, command.await?).await?;
         let mut patch = Vec::new();

@@ -15,6 +15,9 @@ ready = { http = "/", port = "web" }
 
 [checks.readme]
 run = "test -s README.md"
+
+[agents.listener]
+command = ["sh", "-c", "cat > /tmp/got"]
 "#;
 
 fn ui() -> PathBuf {
@@ -93,6 +96,11 @@ fn a_person_works_by_keyboard_in_chromium() {
 #[test]
 fn a_person_trusts_what_a_project_asks_for_in_chromium() {
     run(&["trust"]);
+}
+
+#[test]
+fn a_person_compares_siblings_in_chromium() {
+    run(&["compare"]);
 }
 
 #[test]

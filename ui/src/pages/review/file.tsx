@@ -2,13 +2,14 @@
 import type { RefObject } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Fault, request } from "../../api/client";
-import type { Comment, Hunks, Line, ReviewFile } from "../../api/types";
+import type { Comment, Hunk, Hunks, Line, ReviewFile } from "../../api/types";
 import { count, plural } from "../../lib/format";
 import { Button, Cap, Icon, IconButton, Pm, Text, Words } from "../../parts/basic";
-import { useLoad } from "../../parts/hooks";
+import { useAction, useLoad } from "../../parts/hooks";
 import { visible } from "../../lib/odd";
 import { Lazy } from "../../parts/virtual";
 import { copy } from "../../state/actions";
+import { useKeys } from "../../state/keys";
 import { diffLayout, oneColumn } from "../../state/look";
 import { colours } from "./highlight";
 import { Lines, Said, type Range } from "./lines";
@@ -94,29 +95,59 @@ export function FileOf(props: FileProps) {
   );
 }
 
-function Body({ workspace, file, span, comments, root, range, writing, onPick, onWritten, onChange, onOpened }: FileProps) {
+/** So many unchanged lines that a file is listed whole. */
+const WHOLE = 100_000;
+
+function Body({
+  workspace,
+  file,
+  span,
+  comments,
+  root,
+  range,
+  writing,
+  current,
+  onPick,
+  onWritten,
+  onChange,
+  onOpened,
+}: FileProps) {
   const layout = oneColumn.value ? "unified" : diffLayout.value;
-  const { value, fault } = useLoad(
-    (signal) =>
-      request<Hunks>("get", "/api/v1/workspaces/{id}/hunks", {
-        path: { id: workspace },
-        query: { from: span.from, to: span.to, path: file.path },
-        signal,
-      }),
-    [workspace, file.path, span.from, span.to],
+  const read = (context?: number, signal?: AbortSignal) =>
+    request<Hunks>("get", "/api/v1/workspaces/{id}/hunks", {
+      path: { id: workspace },
+      query: { from: span.from, to: span.to, path: file.path, context },
+      signal,
+    });
+  const { value, fault } = useLoad((signal) => read(undefined, signal), [workspace, file.path, span.from, span.to]);
+  const [whole, setWhole] = useState<Hunk[]>([]);
+  const [gaps, setGaps] = useState<Set<number>>(new Set());
+  useEffect(() => {
+    setWhole([]);
+    setGaps(new Set());
+  }, [value]);
+  const rows = useMemo(
+    () => rowsOf(value?.hunks ?? [], layout, whole.length ? { lines: unchanged(whole), gaps } : undefined),
+    [value, layout, whole, gaps],
   );
-  const rows = useMemo(() => rowsOf(value?.hunks ?? [], layout), [value, layout]);
+  const [, run] = useAction();
+  const unfold = (...more: number[]) =>
+    void run(`Cannot read ${file.path}`, async () => {
+      if (!whole.length) setWhole((await read(WHOLE)).hunks);
+      setGaps((before) => new Set([...before, ...more]));
+    });
+  useKeys(current && value ? { "review.unfold": () => unfold(...value.hunks.keys(), value.hunks.length) } : {});
   const [tones, setTones] = useState<Map<Line, Tones>>(new Map());
   useEffect(() => {
     if (!value) return;
     let live = true;
-    void colours(file.path, value.hunks).then((found) => {
+    void colours(file.path, [...value.hunks, ...whole]).then((found) => {
       if (live) setTones(found);
     });
     return () => {
       live = false;
     };
-  }, [value]);
+  }, [value, whole]);
   useEffect(() => {
     const lines = rows.flatMap((row) => {
       const line = newLine(row);
@@ -173,7 +204,17 @@ function Body({ workspace, file, span, comments, root, range, writing, onPick, o
           {file.operation === "delete" ? "Deleted; it was empty." : "No line changed: the mode or the name did."}
         </Said>
       )}
-      <Lines rows={rows} layout={layout} tones={tones} range={range} root={root} path={file.path} below={below} onPick={onPick} />
+      <Lines
+        rows={rows}
+        layout={layout}
+        tones={tones}
+        range={range}
+        root={root}
+        path={file.path}
+        below={below}
+        onPick={onPick}
+        onUnfold={unfold}
+      />
       {value.truncated && (
         <Said icon="more">
           Too long to be shown whole: {plural((file.added ?? 0) + (file.removed ?? 0), "changed line")}. <code>holm diff</code>{" "}
@@ -182,4 +223,12 @@ function Body({ workspace, file, span, comments, root, range, writing, onPick, o
       )}
     </>
   );
+}
+
+function unchanged(whole: Hunk[]): Map<number, Line> {
+  const found = new Map<number, Line>();
+  for (const line of whole.flatMap((hunk) => hunk.lines)) {
+    if (line.kind === "context" && line.new !== null) found.set(line.new, line);
+  }
+  return found;
 }

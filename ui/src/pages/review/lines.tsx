@@ -23,6 +23,7 @@ export interface LinesProps {
   /** What stands below a line: threads, or the field of a new comment. */
   below: (line: number) => ComponentChildren;
   onPick: (line: number, extend: boolean) => void;
+  onUnfold: (gap: number) => void;
 }
 
 export function Lines(props: LinesProps) {
@@ -81,14 +82,25 @@ function Block(props: LinesProps) {
   );
 }
 
-function RowOf({ row, layout, tones, range, path, onPick }: LinesProps & { row: DiffRow }) {
+function RowOf({ row, layout, tones, range, path, onPick, onUnfold }: LinesProps & { row: DiffRow }) {
   if (row.kind === "gap") {
+    const where = row.at === 0 ? " above" : "";
     return (
-      <tr class="d-head">
+      <tr class={row.lines === 0 ? "d-head" : "d-skip"}>
         <td colSpan={layout === "split" ? 4 : 3}>
-          {row.lines > 0 && plural(row.lines, "line")}
-          {row.lines > 0 && row.header && "  "}
-          <Text value={row.header} />
+          {row.lines === 0 ? (
+            <Text value={row.header} />
+          ) : (
+            <button type="button" onClick={() => onUnfold(row.at)}>
+              <Icon name="down" />
+              {row.lines === null ? "Lines below" : `${plural(row.lines, "line")}${where}`}
+              {row.header && (
+                <span class="mono cut">
+                  <Text value={row.header} />
+                </span>
+              )}
+            </button>
+          )}
         </td>
       </tr>
     );

@@ -16,7 +16,7 @@ import { EvidenceSheet, Strips } from "./strips";
 import { Rounds, Tree } from "./tree";
 import { Bar, NoTurn, Changed } from "./bar";
 
-export function ReviewPage({ id, since }: { id: string; since: string | null }) {
+export function ReviewPage({ id, since, file }: { id: string; since: string | null; file: string | null }) {
   // The preview is about the whole difference.
   const data = useReview(id, since === "merge" ? "base" : (since ?? "look"));
   const workspace = byId.value.get(id);
@@ -45,7 +45,7 @@ export function ReviewPage({ id, since }: { id: string; since: string | null }) 
         (since === "merge" && workspace ? (
           <Preview workspace={workspace} data={data} review={data.review} />
         ) : (
-          <Loaded id={id} data={data} review={data.review} />
+          <Loaded id={id} data={data} review={data.review} file={file} />
         ))
       )}
     </>
@@ -86,7 +86,7 @@ function Preview({ workspace, data, review }: { workspace: Workspace; data: Revi
 
 const AUTO_OPEN = 400;
 
-function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Review }) {
+function Loaded({ id, data, review, file }: { id: string; data: ReviewData; review: Review; file: string | null }) {
   const { comments, checks } = data;
   const workspace = byId.value.get(id);
   const root = useRef<HTMLDivElement>(null);
@@ -122,6 +122,9 @@ function Loaded({ id, data, review }: { id: string; data: ReviewData; review: Re
     setWriting(false);
     scrollTo(path, line);
   };
+  useEffect(() => {
+    if (file && review.files.some((one) => one.path === file)) show(file);
+  }, [file]);
   const viewed = async (path: string, thenNext: boolean) => {
     await data.look({ paths: [path], turn: review.to });
     setFolds((before) => ({ ...before, [path]: false }));

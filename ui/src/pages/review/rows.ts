@@ -2,24 +2,48 @@
 import type { Hunk, Line } from "../../api/types";
 
 export type DiffRow =
-  | { kind: "gap"; lines: number; header: string; key: string }
+  | { kind: "gap"; at: number; lines: number | null; header: string; key: string }
   | { kind: "line"; line: Line; key: string }
   | { kind: "pair"; left: Line | null; right: Line | null; key: string };
 
-export function rowsOf(hunks: Hunk[], layout: "split" | "unified"): DiffRow[] {
+/** The unchanged lines of a file by their number, and the gaps that show them. A gap is named by the hunk below it. */
+export interface Unfolded {
+  lines: Map<number, Line>;
+  gaps: Set<number>;
+}
+
+/** git lists this many unchanged lines after a change, unless the file ends. */
+const CONTEXT = 3;
+
+export function rowsOf(hunks: Hunk[], layout: "split" | "unified", unfolded?: Unfolded): DiffRow[] {
   const rows: DiffRow[] = [];
   let last = 0;
+  const hidden = (h: number, until: number, header: string) => {
+    if (unfolded?.gaps.has(h)) {
+      for (let line = unfolded.lines.get(last + 1); line && last < until; line = unfolded.lines.get(last + 1)) {
+        rows.push(layout === "unified" ? { kind: "line", line, key: `u${last}` } : pair(line, line, `u${last}`));
+        last += 1;
+      }
+    }
+    const left = Math.max(0, until - last);
+    if (left > 0) rows.push({ kind: "gap", at: h, lines: left === Infinity ? null : left, header, key: `g${h}` });
+    else if (header && !unfolded?.gaps.has(h)) rows.push({ kind: "gap", at: h, lines: 0, header, key: `g${h}` });
+  };
   hunks.forEach((hunk, h) => {
-    const skipped = Math.max(0, hunk.new_start - 1 - last);
-    if (skipped > 0 || hunk.header) rows.push({ kind: "gap", lines: skipped, header: hunk.header, key: `g${h}` });
+    hidden(h, hunk.new_start - 1, hunk.header);
     last = hunk.new_start + hunk.new_lines - 1;
     // A hunk with one side only takes the whole width.
     const oneSided = !hunk.lines.some((line) => line.kind === "add") || !hunk.lines.some((line) => line.kind === "delete");
     if (layout === "unified" || oneSided) hunk.lines.forEach((line, i) => rows.push({ kind: "line", line, key: `${h}.${i}` }));
     else rows.push(...pairs(hunk.lines, h));
   });
+  const end = hunks.at(-1)?.lines.slice(-CONTEXT) ?? [];
+  if (end.length === CONTEXT && end.every((line) => line.kind === "context" && !line.unended))
+    hidden(hunks.length, unfolded ? ([...unfolded.lines.keys()].at(-1) ?? 0) : Infinity, "");
   return rows;
 }
+
+const pair = (left: Line | null, right: Line | null, key: string): DiffRow => ({ kind: "pair", left, right, key });
 
 function pairs(lines: Line[], h: number): DiffRow[] {
   const rows: DiffRow[] = [];
@@ -27,7 +51,7 @@ function pairs(lines: Line[], h: number): DiffRow[] {
   let right: Line[] = [];
   const flush = () => {
     for (let i = 0; i < Math.max(left.length, right.length); i += 1) {
-      rows.push({ kind: "pair", left: left[i] ?? null, right: right[i] ?? null, key: `${h}.${rows.length}` });
+      rows.push(pair(left[i] ?? null, right[i] ?? null, `${h}.${rows.length}`));
     }
     left = [];
     right = [];
@@ -39,7 +63,7 @@ function pairs(lines: Line[], h: number): DiffRow[] {
     } else if (line.kind === "add") right.push(line);
     else {
       flush();
-      rows.push({ kind: "pair", left: line, right: line, key: `${h}.${rows.length}` });
+      rows.push(pair(line, line, `${h}.${rows.length}`));
     }
   }
   flush();
