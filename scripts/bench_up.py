@@ -1,10 +1,13 @@
 """`up` and `exec` with few and many live workspaces and files, and what live workspaces cost while they do nothing."""
 
 import json
+import math
+import os
 import pathlib
 import shutil
 import statistics
 import subprocess
+import tempfile
 import time
 
 import bench_api
@@ -19,6 +22,23 @@ def live(bench, repository, count):
         bench.holm("up", "-n", str(min(count - there, 50)), f"live{there}", cwd=repository)
 
 
+def settle_disk(place):
+    """`up` flushes the disk, which is slow while it still writes what came before, also for a while after `sync`. Waits for
+    ten small flushes in a row that take at most twice as long as the fastest one, for a minute at most."""
+    subprocess.run(["sync"], check=True)
+    fastest, calm, deadline = math.inf, 0, time.monotonic() + 60
+    with tempfile.TemporaryFile(dir=place) as file:
+        while calm < 10 and time.monotonic() < deadline:
+            file.write(b"x")
+            begin = time.perf_counter()
+            file.flush()
+            os.fsync(file.fileno())
+            took = time.perf_counter() - begin
+            fastest = min(fastest, took)
+            calm = calm + 1 if took <= 2 * fastest else 0
+            time.sleep(0.1)
+
+
 def up_and_exec(bench, repository, times, name):
     """Samples of `up` to the end of the first `exec`, of `up` alone, of a later `exec`, and of bwrap."""
     alone = []
@@ -29,8 +49,7 @@ def up_and_exec(bench, repository, times, name):
             alone.append(took)
         return took + bench.time(bench.program, "exec", f"{name}-{number}", "--", "true", cwd=repository)
 
-    # `up` flushes the disk, which is slow while it still writes what came before.
-    subprocess.run(["sync"], check=True)
+    settle_disk(bench.place)
     both, again, peer = bench.interleave(
         times, up=up,
         exec=lambda number: bench.time(bench.program, "exec", f"{name}-{number}", "--", "true", cwd=repository),
