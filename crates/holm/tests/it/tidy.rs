@@ -299,6 +299,14 @@ fn nothing_is_left_open() {
                 .map(|word| format!("{name}: {word}")),
         );
     }
+    for entry in fs::read_dir(top().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        let has_conflict = |text: String| text.lines().any(|line| line.starts_with("<<<<<<< "));
+        // Directories and pictures have no text.
+        if fs::read_to_string(&path).is_ok_and(has_conflict) {
+            found.push(format!("{}: a conflict of a merge", path.display()));
+        }
+    }
     none("left open", found);
 }
 
