@@ -274,6 +274,23 @@ const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cu
      for f in /run/holm/secrets/*; do cat $f 2>/dev/null | tr a-z A-Z; done";
 
 #[test]
+fn a_variable_of_the_command_line_wins_over_a_secret() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", "[secrets.RUN_KEY]\nto = [\"runs\"]\n");
+    repository.commit("secret");
+    set(&repository, "RUN_KEY", "a secret of the project");
+    repository.up("x");
+    let is_typed = ["--", "sh", "-c", "test \"$RUN_KEY\" = typed"];
+    let run = |more: &[&str]| {
+        let command = [&["run", "x"], more, &is_typed].concat();
+        island.holm(&command).code
+    };
+    assert_eq!(run(&[]), Some(1));
+    assert_eq!(run(&["--env", "RUN_KEY=typed"]), Some(0));
+}
+
+#[test]
 fn attack_126_a_secret_is_with_those_it_was_given_to_and_with_nobody_else() {
     let island = Island::new();
     let repository = shop(&island);

@@ -112,11 +112,10 @@ fn begin<'a>(
     let helper = registry.plan.helper.as_os_str();
     let ours =
         [helper, inside::ROLE.as_ref(), SUBREAPER.as_ref()].map(|word| word.as_bytes().to_vec());
-    let mut added = registry.env();
-    added.extend(order.env);
     let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);
-    added.extend(given.variables);
+    // The last value of a name counts: `[env]`, then secrets, then what the request sets.
+    let mut added = [registry.env(), given.variables, order.env].concat();
     added.push((RUN_MARK.into(), order.run.clone().into()));
     let spawn = Spawn {
         sequence: 0,
