@@ -122,7 +122,7 @@ fn agents_ask_and_an_answer_closes_the_item() {
         empty.starts_with("Nothing needs you. No agent is working; the last item")
     });
     // A person who is attached sees the question, so it is none of the inbox.
-    let id = session(&island, "rings");
+    session(&island, "rings");
     waits_for(
         &island,
         "x",
@@ -141,7 +141,8 @@ fn agents_ask_and_an_answer_closes_the_item() {
         Act::Meanwhile(&look),
         Act::Type("\u{1c}"),
     ];
-    island.play(&path, &["session", "attach", &id], &acts);
+    // As the item says.
+    island.play(&path, &["session", "attach", "shop/x"], &acts);
     assert_eq!(std::fs::read_to_string(seen).unwrap(), "0\n");
     waits_for(
         &island,

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
     holm session attach review --read-only\n  \
     holm session attach review --take")]
 pub struct AttachArgs {
-    /// An id, a name, the beginning of an id, or WS/NAME
+    /// An id, a name, the beginning of an id, WS/NAME, or a WS with one live session
     #[arg(value_name = "S", add = find::sessions())]
     session: String,
     /// Never write
@@ -120,7 +120,7 @@ pub fn run(context: &Context, arguments: AttachArgs) -> Outcome {
     }
     connect::block_on(async {
         let client = connect::started().await?;
-        let found = find::one(&client, &arguments.session).await?;
+        let found = find::one_or_only(&client, &arguments.session).await?;
         attach(context, &client, &found, how).await
     })
 }

@@ -5,7 +5,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use holm_api::client::Client;
 use holm_core::session::protocol::Session;
 use holm_core::session::{Candidate, not_found, resolve};
-use holm_core::{Fault, SessionId, WorkspaceId};
+use holm_core::{Code, Fault, SessionId, WorkspaceId};
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -38,6 +38,39 @@ pub async fn one(client: &Client, typed: &str) -> Result<Found, Fault> {
     let id = resolve(word, &candidates)?.id;
     let session = sessions.iter().find(|session| session.id == id);
     found(session.ok_or_else(|| not_found(typed))?)
+}
+
+/// As [`one`], or what was typed is a workspace with one live session.
+pub async fn one_or_only(client: &Client, typed: &str) -> Result<Found, Fault> {
+    let missing = match one(client, typed).await {
+        Err(fault) if matches!(fault.code, Code::SessionNotFound | Code::WorkspaceNotFound) => {
+            fault
+        }
+        other => return other,
+    };
+    let workspace = match resolve::one(client, typed).await {
+        Err(fault) if fault.code == Code::WorkspaceNotFound => return Err(missing),
+        other => other?,
+    };
+    let mut live = client.sessions(&workspace).await?.sessions;
+    live.retain(|session| session.exit_code.is_none());
+    let typed = typed.escape_debug();
+    match live.as_slice() {
+        [one] => found(one),
+        [] => Err(Fault::new(
+            Code::SessionNotFound,
+            format!("{typed} has no live session"),
+            format!("start one: `holm session new {typed}`"),
+        )),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+            Err(Fault::new(
+                Code::Ambiguous,
+                format!("{typed} has several live sessions: {}", ids.join(", ")),
+                format!("attach one of them: `holm session attach {}`", ids[0]),
+            ))
+        }
+    }
 }
 
 pub fn found(session: &Session) -> Result<Found, Fault> {
