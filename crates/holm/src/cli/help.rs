@@ -174,6 +174,8 @@ pub fn all(verbs: &[(String, String)]) -> String {
 
 fn line(task: &str, row: usize, command: &str, purpose: &str) -> String {
     let task = if row == 0 { task } else { "" };
+    // The longest names are as wide as their column.
+    let command = format!("{command} ");
     format!("{STRONG}{task:WIDTH$}{STRONG:#}{command:<11}{purpose}\n")
 }
 
@@ -201,6 +203,8 @@ mod tests {
             }
         }
         let short = anstream::adapter::strip_str(&short()).to_string();
+        let longest = line("", 0, "completions", "Print");
+        assert!(longest.contains("completions Print"), "{longest}");
         assert!(short.lines().count() <= 26, "{short}");
         assert!(
             short.lines().all(|line| line.chars().count() <= 80),
