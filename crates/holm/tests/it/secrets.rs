@@ -280,6 +280,7 @@ fn a_variable_of_the_command_line_wins_over_a_secret() {
     repository.write("holm.toml", "[secrets.RUN_KEY]\nto = [\"runs\"]\n");
     repository.commit("secret");
     set(&repository, "RUN_KEY", "a secret of the project");
+    repository.holm(&["trust", "--yes"]).ok();
     repository.up("x");
     let is_typed = ["--", "sh", "-c", "test \"$RUN_KEY\" = typed"];
     let run = |more: &[&str]| {

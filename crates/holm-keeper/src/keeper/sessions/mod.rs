@@ -177,7 +177,6 @@ impl Sessions {
         let size = size.bounded();
         let receiver = Receiver::Session(&new.id).of(new.asker);
         let given = registry.secrets.due(receiver);
-        // The last value of a name counts: `[env]`, then secrets, then what the request sets.
         let added = [registry.env(), given.variables, new.env.clone()].concat();
         let spawn = Spawn {
             sequence: 0,
