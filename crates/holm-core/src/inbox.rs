@@ -156,7 +156,7 @@ impl Facts {
             self.sessions.iter().any(is_of)
         };
         let has_ended = |notice: &NoticeFact| {
-            // The program of a session that has ended waits for nobody.
+            // The program of a session that has ended waits for no answer.
             let source = notice.source.as_deref().unwrap_or_default();
             source.starts_with('s')
         };

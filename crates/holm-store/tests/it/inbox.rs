@@ -161,7 +161,7 @@ pub fn check<S: Store>(store: &S) {
     store.add_event(&event).unwrap();
     assert_eq!(store.last_event_of("inbox.closed").unwrap(), Some(at(9)));
 
-    // What is in the trash needs nobody.
+    // A workspace in the trash has no items.
     store.set_removed(id, at(70)).unwrap();
     assert_eq!(records().notices, []);
 }

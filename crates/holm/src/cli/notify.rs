@@ -33,7 +33,7 @@ pub fn run(context: &Context, arguments: NotifyArgs) -> Outcome {
         let client = connect::started().await?;
         let id = match WorkspaceId::parse(&id) {
             Ok(id) => id,
-            // The variable was changed; the daemon knows who asks.
+            // A program changed the variable; the daemon recognises the caller without it.
             Err(_) => crate::resolve::one(&client, ".").await?,
         };
         let text = arguments.text.join(" ");

@@ -168,7 +168,7 @@ fn agents_ask_and_an_answer_closes_the_item() {
         words.any(|line| line == ["question", "rings", "rang"]),
         "{shown}"
     );
-    // Inside, the workspace sees its own items only, and outside nobody notifies.
+    // A workspace sees its own items only, and `holm notify` is refused outside.
     island.repository("other").up("y");
     island.sh("y", "holm notify from the other").ok();
     waits_for(

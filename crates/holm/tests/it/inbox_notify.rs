@@ -298,7 +298,7 @@ fn failures_are_told_a_flood_is_collected_and_others_still_arrive() {
         .filter(|one| one["label"] == "x")
         .count();
     assert!(of_flood <= 3, "{of_flood}");
-    // What is muted is an item, and nobody is told.
+    // A muted reason is still an item, and holm sends no notification.
     island.holm(&["run", "y", "--", "touch", "new"]).ok();
     eventually("it is ready", || {
         let items = island.holm(&["inbox", "--json"]).json();
