@@ -4,3 +4,4 @@
 
 mod conformance;
 mod plain;
+mod plain_driver;

@@ -1,38 +1,21 @@
-//! The protocol, against the driver without isolation in `tests/plain`.
+//! The suites that every driver and every keeper pass, for the driver without isolation, and the end of a keeper.
 
-use crate::conformance::{self, Workspace};
-use holm_core::Code;
+use crate::conformance::{self as running, Workspace};
+use crate::plain_driver::{PlainDriver, plan, start};
 use holm_core::exec::{ExecOutput, ExecRequest};
+use holm_core::spec::WorkspaceSpec;
+use holm_core::{Code, ProjectId, WorkspaceId};
+use holm_engine::conformance;
+use holm_engine::driver::Driver;
 use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
-use holm_keeper::plan::{LaunchAnswer, Plan};
-use holm_keeper::wire::VERSION;
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open,
 };
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpStream, UnixStream};
-
-/// The port of a keeper's bridge.
-struct Tcp(u16);
-
-impl Connect for Tcp {
-    fn connect(&self) -> Connecting<'_> {
-        Box::pin(async {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.0)).await?;
-            Ok(Stream::Tcp(stream))
-        })
-    }
-
-    /// The keeper reads them: its files are not on the client's machine.
-    fn connect_to_records(&self) -> Connecting<'_> {
-        self.connect()
-    }
-}
+use tokio::net::UnixStream;
 
 /// The keeper's own socket. What a keeper sends as its last word is not lost in a bridge.
 struct Direct(PathBuf);
@@ -47,71 +30,37 @@ impl Connect for Direct {
     }
 }
 
-/// The example `plain`, which is built with the tests.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let built = own.parent().unwrap().parent().unwrap();
-    let program = built.join("examples/plain");
-    assert!(program.exists(), "{} is not built", program.display());
-    program
+fn spec() -> WorkspaceSpec {
+    conformance::spec(
+        &WorkspaceId::random(),
+        &ProjectId::random(),
+        &"1".repeat(40),
+    )
 }
 
-fn plan(place: &Path) -> Plan {
-    let root = place.join("root");
-    fs::create_dir_all(place.join("guest")).unwrap();
-    fs::create_dir_all(&root).unwrap();
-    Plan {
-        version: VERSION,
-        id: "plain".to_owned(),
-        label: "plain".to_owned(),
-        root,
-        dir: place.to_owned(),
-        socket: place.join("control.sock"),
-        program: program(),
-        helper: program(),
-        audit: place.to_owned(),
-        environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
-        ..Plan::default()
-    }
-}
-
-fn start(plan: &Plan) -> Child {
-    let log = File::create(plan.dir.join("keeper.log")).unwrap();
-    let mut keeper = Command::new(&plan.program)
-        .arg("keeper")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let mut stdin = keeper.stdin.take().unwrap();
-    stdin.write_all(&serde_json::to_vec(plan).unwrap()).unwrap();
-    drop(stdin);
-    let mut answer = Vec::new();
-    let mut stdout = keeper.stdout.take().unwrap();
-    stdout.read_to_end(&mut answer).unwrap();
-    let answer: LaunchAnswer = serde_json::from_slice(&answer).unwrap();
-    assert!(matches!(answer, LaunchAnswer::Ready(_)), "{answer:?}");
-    keeper
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_processes_do_what_every_driver_has_to() {
+    let place = tempfile::tempdir().unwrap();
+    conformance::check(Arc::new(PlainDriver::new(place.path())), spec()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_processes_over_tcp_are_a_workspace() {
     let place = tempfile::tempdir().unwrap();
-    let plan = Plan {
-        services: vec![conformance::service()],
-        ..plan(place.path())
-    };
-    let mut keeper = start(&plan);
-    let port = fs::read_to_string(place.path().join("port")).unwrap();
-    conformance::all(&Workspace {
-        client: KeeperClient::new(Tcp(port.parse().unwrap())),
-        root: plan.root.clone(),
-        helper: plan.helper.to_str().unwrap().to_owned(),
+    let driver = PlainDriver::new(place.path());
+    let spec = Arc::new(WorkspaceSpec {
+        services: vec![running::service()],
+        ..spec()
+    });
+    conformance::start(&driver, &spec).await;
+    let helper = plan(place.path()).helper;
+    running::all(&Workspace {
+        client: driver.keeper(&WorkspaceId::parse(&spec.id).unwrap()),
+        root: driver.root(&spec.id),
+        helper: helper.to_str().unwrap().to_owned(),
     })
     .await;
-    let ended = tokio::task::spawn_blocking(move || keeper.wait().unwrap());
-    assert!(ended.await.unwrap().success(), "it was asked to stop");
+    driver.undo(&spec).await.unwrap();
 }
 
 /// Init is stopped, gets the request to start the command, and is killed before it reads that.
