@@ -391,8 +391,8 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
 
     fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Updates a run that has started. Durable.
-    fn save_started_run(&self, run: &RunRecord) -> Result<(), StoreError>;
+    /// Updates a run that is about to be acknowledged. Durable.
+    fn keep_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
     /// Updates a run; an unknown one is ignored.
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;

@@ -78,6 +78,8 @@ const SYSTEM_PATH: &[u8] = b"/usr/bin:/bin:/usr/local/bin";
 const WRITE: &str = r#"
 set -eu
 umask 077
+# git sorts names by their bytes.
+export LC_ALL=C
 root=$PWD
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -122,12 +124,21 @@ else
     sed -z 's|^|./|' "$scratch/files" "$scratch/same" > "$scratch/dotted"
     GIT_LITERAL_PATHSPECS=0 git check-ignore --no-index -z --stdin < "$scratch/dotted" > "$scratch/unsorted" || [ $? -eq 1 ]
     sed -z 's|^\./||' "$scratch/unsorted" | sort -z > "$scratch/matched"
-    git ls-files -z | sort -z | comm -z -23 "$scratch/matched" - > "$scratch/covered"
-    : > "$scratch/unsorted"
+    git ls-files -z > "$scratch/tracked"
+    comm -z -23 "$scratch/matched" "$scratch/tracked" > "$scratch/covered"
+    : > "$scratch/forced"
     if [ -f "$root/.git/index" ]; then
-        GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
+        # Only names that the base does not have are compared with the rules; with all entries git takes as long as the rest
+        # of this. It refuses some names that an index can have, such as one below a symlink.
+        { GIT_INDEX_FILE="$root/.git/index" git ls-files -z || :; } |
+            comm -z --nocheck-order -13 "$scratch/tracked" - | sed -z 's|^|./|' > "$scratch/staged"
+        code=0
+        GIT_LITERAL_PATHSPECS=0 git check-ignore --no-index -z --stdin < "$scratch/staged" > "$scratch/unsorted" || code=$?
+        if [ $code -gt 1 ]; then
+            GIT_INDEX_FILE="$root/.git/index" git ls-files -z -i -c --exclude-standard > "$scratch/unsorted" || :
+        fi
+        sed -z 's|^\./||' "$scratch/unsorted" | sort -zu > "$scratch/forced"
     fi
-    sort -z "$scratch/unsorted" > "$scratch/forced"
     comm -z -23 "$scratch/covered" "$scratch/forced" > "$scratch/ignored"
     git update-index -z --add --replace --index-info < "$scratch/kept"
     comm -z -12 "$scratch/same" "$scratch/ignored" > "$scratch/hidden"

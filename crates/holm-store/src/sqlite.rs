@@ -145,7 +145,7 @@ store! {
     durable set_canonical(wanted: &[Canonical]) -> () = ports::set_canonical;
     // The start is saved durably before the run is acknowledged, which writes this to the disk too.
     light insert_run(run: &RunRecord) -> Option<RunRecord> = runs::insert;
-    durable save_started_run(run: &RunRecord) -> () = runs::save;
+    durable keep_run(run: &RunRecord) -> () = runs::save;
     read run(id: &RunId) -> Option<RunRecord> = runs::one;
     // The keeper reports the same again to the next daemon.
     light save_run(run: &RunRecord) -> () = runs::save;

@@ -238,11 +238,20 @@ impl Engine {
             asker: new.asker,
         };
         failpoint::pass("run", Moment::Before)?;
-        let mut seen = inner.keeper(&id).await?.begin_run(order).await?;
+        // The program starts while the disk writes the row; the run is acknowledged after both.
+        let row = record.clone();
+        let kept = inner.store.call(move |store| store.keep_run(&row));
+        let begun = async {
+            let mut seen = inner.keeper(&id).await?.begin_run(order).await?;
+            // The first report contains the start time.
+            let first = seen.recv().await;
+            Ok::<_, Fault>((seen, first))
+        };
+        let (begun, kept) = tokio::join!(begun, kept);
+        let (mut seen, first) = begun?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
-        // The first report contains the start time.
-        if let Some(first) = seen.recv().await {
+        if let Some(first) = first {
             record.details.started_ms = Some(first.started_ms);
             live.said(first.length);
             if first.end.is_some() {
@@ -250,10 +259,13 @@ impl Engine {
                 seen = mpsc::channel(1).1;
             }
         }
-        // The program runs already while the disk writes this; the run is acknowledged afterwards.
-        let row = record.clone();
-        let saved = inner.store.call(move |store| store.save_started_run(&row));
-        saved.await?;
+        if let Err(fault) = kept.and(self.save(record).await) {
+            // No record of it would be left.
+            if let Err(fault) = inner.keeper(&id).await?.cancel_run(&record.id).await {
+                tracing::warn!(%id, run = %record.id, %fault, "a run that is not recorded goes on");
+            }
+            return Err(fault);
+        }
         inner.store_use(&id);
         Ok(seen)
     }

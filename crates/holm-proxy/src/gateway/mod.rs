@@ -270,20 +270,21 @@ impl<S: Surroundings> Gateway<S> {
         let proxy = self.surroundings().proxy(&Destination::Name(&name, HTTPS));
         let found = match self.look_up(&name).await {
             // Behind a proxy, this machine's resolver often knows only the names of its own network.
-            Err(_) if proxy.is_some() => return self.granted(&name, (true, false)),
+            Err(_) if proxy.is_some() => {
+                return self.granted(&name, &[Ipv4Addr::UNSPECIFIED.into()]);
+            }
             found => found?,
         };
         let state = self.state();
         let mut refused = None;
-        let mut kinds = (false, false);
+        let mut allowed = Vec::new();
         for address in found {
             match self.judge_somewhere(&state.policy, address) {
-                Ok(()) if address.is_ipv4() => kinds.0 = true,
-                Ok(()) => kinds.1 = true,
+                Ok(()) => allowed.push(address),
                 Err(reason) => refused = Some((address, reason)),
             }
         }
-        if kinds == (false, false) {
+        if allowed.is_empty() {
             drop(state);
             return Err(match refused {
                 Some((address, reason)) => self.not_resolved(asked, Some(address), reason),
@@ -291,17 +292,14 @@ impl<S: Surroundings> Gateway<S> {
             });
         }
         drop(state);
-        self.granted(&name, kinds)
+        self.granted(&name, &allowed)
     }
 
-    /// The substitute addresses for a name that may be resolved; of IPv4, of IPv6.
-    fn granted(&self, name: &str, kinds: (bool, bool)) -> Result<Vec<IpAddr>, LookupFailure> {
+    /// The substitute addresses for a name that may be resolved, of the families of its real ones.
+    fn granted(&self, name: &str, real: &[IpAddr]) -> Result<Vec<IpAddr>, LookupFailure> {
         let granted = self.grant(&mut self.state(), name);
         let mut addresses = granted.map_err(|_| LookupFailure::Failed)?;
-        addresses.retain(|address| match address {
-            IpAddr::V4(_) => kinds.0,
-            IpAddr::V6(_) => kinds.1,
-        });
+        addresses.retain(|address| real.iter().any(|it| it.is_ipv4() == address.is_ipv4()));
         Ok(addresses)
     }
 

@@ -2,10 +2,13 @@
 
 use crate::conformance::{self, project, workspace};
 use crate::schema_1;
+use holm_core::config::Inject;
+use holm_core::spec::{Secret, SecretSource};
 use holm_core::{Code, Fault};
 use holm_engine::store::{ProjectRecord, ProjectRules, Store, StoreError, WorkspaceRecord};
 use holm_store::SqliteStore;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn file(directory: &tempfile::TempDir) -> PathBuf {
     directory.path().join("holm.db")
@@ -91,7 +94,15 @@ fn a_stored_spec_with_an_unknown_version_or_word_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory);
     let shop = project("shop");
-    let one = workspace(&shop, "one");
+    let mut one = workspace(&shop, "one");
+    Arc::make_mut(&mut one.spec).secrets = vec![Secret {
+        name: "TOKEN".to_owned(),
+        source: SecretSource::Stored,
+        inject: Inject::Placeholder,
+        to: Vec::new(),
+        ttl_ms: None,
+        hosts: vec!["example.org".to_owned()],
+    }];
     let store = SqliteStore::open(&path).unwrap();
     store.save_project(&shop).unwrap();
     store.insert_workspace(&one).unwrap();
@@ -132,6 +143,13 @@ fn a_stored_spec_with_an_unknown_version_or_word_is_refused_by_name() {
         "'md5'",
         "'sha1'",
         "`md5` is not one of sha1",
+    );
+    // As `env`, the program inside would get the value itself.
+    check(
+        "secrets[0].inject",
+        "'sealed'",
+        "'placeholder'",
+        "`sealed` is not one of env, file, placeholder",
     );
     check("siblings", "'seen'", "'hidden'", "unknown variant `seen`");
 }

@@ -85,6 +85,15 @@ fn every_cause_records_a_turn_and_the_same_tree_none() {
     island.sh("x", "chmod +x a.txt").ok();
     island.holm(&["review", "x", "--mark", "--stat"]).ok();
     assert_eq!(told(&island)[2..], ["3 mark 1 +0 -0"]);
+    // `fetch` brings files that the index tracks although they are ignored.
+    island.sh("x", "git add -f x.log").ok();
+    island.holm(&["review", "x", "--mark", "--stat"]).ok();
+    assert_eq!(told(&island)[3..], ["4 mark 1 +1 -0"]);
+    // A name in the index that is below a symlink by now does not hide another one.
+    let script = "git add -f ignored/x; mkdir d; echo n > d/n; git add d/n; rm -r d; ln -s /tmp d";
+    island.sh("x", script).ok();
+    island.holm(&["review", "x", "--mark", "--stat"]).ok();
+    assert_eq!(told(&island)[4..], ["5 mark 2 +2 -0"]);
 }
 
 /// The scripts of runs after the first. Each leaves most files as they were.
