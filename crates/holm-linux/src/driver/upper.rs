@@ -199,7 +199,14 @@ impl Walk<'_> {
             if leads_away(place, name.to_bytes(), kind(&stat), path.is_empty()) {
                 return None;
             }
-            self.add(place, name.to_bytes(), &stat);
+            // Git changes this directory when it adds an object.
+            let is_of_objects = path == b".git" && name.to_bytes() == b"objects";
+            let digested = if is_of_objects {
+                Region::Objects
+            } else {
+                place
+            };
+            self.add(digested, name.to_bytes(), &stat);
             count += 1;
             if kind(&stat) == FileType::Directory {
                 to_enter.push(name.to_owned());
@@ -377,10 +384,14 @@ mod tests {
         fs::read(at("dir/file")).unwrap();
         assert_eq!(seen(&dirs, &["build"]), Some(last));
         // Only objects changed: git adds them when it records a tree.
-        fs::write(at(".git/objects/ab/cd"), "object").unwrap();
-        let now = seen(&dirs, &["build"]).unwrap();
-        assert!(now.0 == last.0 && now.1 != last.1);
-        last = now;
+        for directory in ["ab", "ef"] {
+            let directory = at(".git/objects").join(directory);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("cd"), "object").unwrap();
+            let now = seen(&dirs, &["build"]).unwrap();
+            assert!(now.0 == last.0 && now.1 != last.1);
+            last = now;
+        }
         let file = fs::metadata(at("dir/file")).unwrap().modified().unwrap();
         let mut changes: Vec<Box<dyn FnMut()>> = vec![
             Box::new(|| {

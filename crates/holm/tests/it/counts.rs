@@ -178,6 +178,13 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         flushes: 1,
     };
     check(run, &["run", "w0", "--", "true"]);
+    // The run before recorded its tree, so git is not asked what that is.
+    let after_a_change = |number: usize| {
+        let script = format!("echo {number} > changed");
+        island.holm(&["run", "w0", "--", "sh", "-c", &script]).ok();
+        counted(&island, &repository, &["run", "w0", "--", "true"])
+    };
+    needs(run, after_a_change).expect("it could be traced before");
     let ls = Counts {
         client: 80,
         others: 120,
