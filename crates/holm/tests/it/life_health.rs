@@ -265,29 +265,34 @@ fn with_locked_secrets_a_workspace_waits_and_holds_up_no_other() {
     let rotate = ["secret", "rotate-key", "--passphrase"];
     piped(&repository, &rotate, "open sesame\n").ok();
     // More than are started at the same time.
+    let labels = ["x-1", "x-2", "x-3", "x-4", "x-5"];
     repository.holm(&["up", "-n", "5", "x"]).ok();
-    island.repository("other").up("plain");
-    let listed = island.holm(&["ls", "--json"]).json();
-    let ids = listed["workspaces"].as_array().unwrap().clone();
-    let ids: Vec<String> = ids
-        .iter()
-        .map(|one| one["id"].as_str().unwrap().to_owned())
-        .collect();
+    let plain = island.repository("other").up("plain");
+    let keepers = labels.map(|label| {
+        let id = show(&island, label)["id"].as_str().unwrap().to_owned();
+        island.keeper_of(&id).expect("a keeper")
+    });
     island.kill_daemon();
-    for id in &ids {
-        send(island.keeper_of(id).expect("a keeper"), Signal::KILL);
+    for keeper in keepers {
+        send(keeper, Signal::KILL);
     }
     island.holm(&["daemon", "start"]).ok();
-    eventually("it waits, and says so", || {
-        let notes = show(&island, "x-5")["notes"].to_string();
-        notes.contains("`holm secret unlock`")
-    });
-    eventually("the one without secrets runs", || {
-        show(&island, "plain")["state"] == "running"
+    for label in labels {
+        eventually(&format!("{label} waits, and says so"), || {
+            let notes = show(&island, label)["notes"].to_string();
+            notes.contains("`holm secret unlock`")
+        });
+    }
+    let earlier = island.keeper_of(&plain).expect("a keeper");
+    send(earlier, Signal::KILL);
+    eventually("the workspace without secrets runs again", || {
+        let keeper = island.keeper_of(&plain);
+        keeper.is_some_and(|keeper| keeper != earlier)
+            && show(&island, "plain")["state"] == "running"
     });
     assert_ne!(show(&island, "x-5")["state"], "running");
     piped(&repository, &["secret", "unlock"], "open sesame\n").ok();
-    for label in ["x-1", "x-5"] {
+    for label in labels {
         eventually("it runs again", || {
             show(&island, label)["state"] == "running"
         });
