@@ -32,6 +32,16 @@ pub(crate) enum Processes {
     Fresh,
 }
 
+/// What became of a workspace that should run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revival {
+    Started,
+    /// It runs, or is not wanted any more.
+    Unneeded,
+    /// Some of its processes still live: they are about to end, or a keeper that stands still may go on.
+    NotDown,
+}
+
 // === impl Engine ===
 
 impl Engine {
@@ -50,23 +60,25 @@ impl Engine {
         self.change_state(id, Desired::Running, Goal::Renew).await
     }
 
-    /// Starts a workspace that should run and has no processes; returns whether it did. It does not count
-    /// as use.
-    pub async fn revive(&self, id: &WorkspaceId) -> Result<bool, Fault> {
+    /// Starts a workspace that should run and has no processes. It does not count as use.
+    pub async fn revive(&self, id: &WorkspaceId) -> Result<Revival, Fault> {
         let (inner, id) = (Arc::clone(&self.inner), id.clone());
         detached(async move {
             let _turn = inner.workspaces.lock(&id).await;
             let record = inner.live(&id).await?;
             let observation = inner.observe(&record.spec).await?;
-            // A keeper that only stands still may go on by itself.
-            let is_down = observation.observed.keeper == Keeper::Absent;
             let has_hit_limit = observation.reason == Some(Ended::DiskLimit);
-            if record.desired != Desired::Running || !is_down || has_hit_limit {
-                return Ok(false);
+            if record.desired != Desired::Running || has_hit_limit {
+                return Ok(Revival::Unneeded);
+            }
+            match observation.observed.keeper {
+                Keeper::Running | Keeper::Outdated => return Ok(Revival::Unneeded),
+                Keeper::Broken => return Ok(Revival::NotDown),
+                Keeper::Absent => {}
             }
             let goal = Goal::Reach(Desired::Running);
             inner.reach(record, Desired::Running, goal).await?;
-            Ok(true)
+            Ok(Revival::Started)
         })
         .await
     }

@@ -62,6 +62,7 @@ pub use bridge::try_blocking;
 pub use cancel::Cancel;
 pub use checks::{CheckEnd, CheckOrder, CheckOutput};
 pub use command::Stopped;
+pub use converge::Revival;
 pub use create::{Created, FailedSetup, NewWorkspace, Reuse};
 pub use data::{Reset, WasReset};
 pub use driver::{Driver, Drivers, Journaled};

@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::compose::Composed;
 use super::errands::Errand;
 use super::failure::{Body, Failure, ProjectKey, bad_request, workspace_id};
-use super::jsonl::{OFTEN, line, response};
+use super::jsonl::{Pace, line, response};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
 use super::secrets::Values;
@@ -74,7 +74,7 @@ struct CreationStream {
     creation: Option<Creation>,
     begun: Option<oneshot::Receiver<WorkspaceId>>,
     progress: mpsc::UnboundedReceiver<ProgressEvent>,
-    last_progress: Option<Instant>,
+    pace: Pace,
 }
 
 operations! {
@@ -245,7 +245,7 @@ fn create_streaming(
         creation: Some(Box::pin(creation)),
         begun: Some(begun),
         progress: reports,
-        last_progress: None,
+        pace: Pace::default(),
     };
     let events = stream::unfold(stream_state, |mut stream_state| async move {
         let line = stream_state.next().await?;
@@ -358,9 +358,7 @@ impl CreationStream {
                     });
                 }
                 Some(ProgressEvent { step, done, total }) = self.progress.recv() => {
-                    let is_due = self.last_progress.is_none_or(|last| last.elapsed() >= OFTEN);
-                    if is_due {
-                        self.last_progress = Some(Instant::now());
+                    if self.pace.passes(&step, Instant::now()) {
                         return Some(line(&CreateEvent::Progress { step, done, total }));
                     }
                 }

@@ -83,9 +83,11 @@ async fn reset(
     };
     let WasReset { view, kept } = app.engine.reset(&id, wanted, removal).await?;
     let mut workspace = app.workspace(view).await;
-    workspace.notes.extend(kept.map(|name| {
-        format!("what was there is in the snapshot `{name}`: `holm fork {id} --at {name}`")
-    }));
+    let label = &workspace.label;
+    let note = kept.map(|name| {
+        format!("what was there is in the snapshot `{name}`: `holm fork {label} --at {name}`")
+    });
+    workspace.notes.extend(note);
     Ok(Json(workspace))
 }
 

@@ -6,8 +6,8 @@
 
 use super::App;
 use super::routes::{Death, Deaths};
-use holm_core::{Code, WorkspaceId};
-use holm_engine::{is_without, try_blocking};
+use holm_core::{Code, Fault, WorkspaceId};
+use holm_engine::{Revival, is_without, try_blocking};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +25,10 @@ const RECOVERED: Duration = Duration::from_secs(600);
 /// How many are started at the same time after a reboot.
 const AT_ONCE: usize = 4;
 
+/// The pauses between looks whether the rest of a workspace has ended; each is twice the last.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LONGEST_LOOK: Duration = Duration::from_secs(15);
+
 /// How often to look whether secrets are unlocked.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
@@ -32,19 +36,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub struct Waiting(Arc<Mutex<HashMap<WorkspaceId, String>>>);
 
-struct Tries {
+/// How often each workspace was started again of late. Clones share it.
+#[derive(Clone, Default)]
+struct Tries(Arc<Mutex<HashMap<WorkspaceId, Tried>>>);
+
+struct Tried {
     count: u32,
     last: Instant,
 }
 
 /// Handles deaths until the daemon stops.
 pub async fn begin(app: Arc<App>, mut deaths: Deaths) {
-    let mut tries: HashMap<WorkspaceId, Tries> = HashMap::new();
+    let tries = Tries::default();
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     while let Some(Death { id, by_reboot }) = deaths.recv().await {
-        let is_wanted = match by_reboot {
-            true => app.wants_resume().await,
-            false => !is_without("revival"),
+        let is_wanted = if by_reboot {
+            app.wants_resume().await
+        } else {
+            !is_without("revival")
         };
         if !is_wanted {
             continue;
@@ -52,7 +61,7 @@ pub async fn begin(app: Arc<App>, mut deaths: Deaths) {
         let pause = if by_reboot {
             Duration::ZERO
         } else {
-            let Some(pause) = next_pause(&mut tries, &id, Instant::now()) else {
+            let Some(pause) = tries.next_pause(&id, Instant::now()) else {
                 let note = format!("it was started again {TRIES} times, and died each time");
                 app.waiting.note(&id, Some(note));
                 tracing::warn!(%id, "a workspace keeps dying and is not started again");
@@ -60,37 +69,9 @@ pub async fn begin(app: Arc<App>, mut deaths: Deaths) {
             };
             pause
         };
-        let (app, turns) = (Arc::clone(&app), Arc::clone(&turns));
-        tokio::spawn(async move {
-            tokio::time::sleep(pause).await;
-            // The semaphore is never closed.
-            let _turn = turns.acquire().await;
-            app.start_again(&id).await;
-        });
+        let (app, turns, tries) = (Arc::clone(&app), Arc::clone(&turns), tries.clone());
+        tokio::spawn(async move { app.bring_back(&id, pause, &turns, &tries).await });
     }
-}
-
-/// The pause before the next try; `None`: there were enough.
-fn next_pause(
-    tries: &mut HashMap<WorkspaceId, Tries>,
-    id: &WorkspaceId,
-    now: Instant,
-) -> Option<Duration> {
-    let first = Tries {
-        count: 0,
-        last: now,
-    };
-    let tries = tries.entry(id.clone()).or_insert(first);
-    if now.duration_since(tries.last) > RECOVERED {
-        tries.count = 0;
-    }
-    if tries.count >= TRIES {
-        return None;
-    }
-    let pause = FIRST_PAUSE * 2_u32.pow(tries.count);
-    tries.count += 1;
-    tries.last = now;
-    Some(pause)
 }
 
 // === impl App ===
@@ -108,43 +89,101 @@ impl App {
         )
     }
 
-    async fn start_again(&self, id: &WorkspaceId) {
-        if !self.wait_for_secrets(id).await {
-            return;
-        }
-        self.waiting.note(id, None);
-        match self.engine.revive(id).await {
-            Ok(true) => tracing::info!(%id, "started again"),
-            // A request stopped, started or removed the workspace meanwhile.
-            Ok(false) => {}
-            Err(fault) if fault.code == Code::WorkspaceNotFound => {}
-            Err(fault) => {
-                self.waiting
-                    .note(id, Some(format!("it could not be started again: {fault}")));
-                tracing::warn!(%id, %fault, "not started again");
+    /// Starts a workspace after a pause, and again after a longer one if that fails.
+    async fn bring_back(
+        &self,
+        id: &WorkspaceId,
+        mut pause: Duration,
+        turns: &Semaphore,
+        tries: &Tries,
+    ) {
+        loop {
+            if !is_without("revival_pause") {
+                tokio::time::sleep(pause).await;
             }
+            let fault = match self.start_again(id, turns).await {
+                Ok(()) => return,
+                // A request removed the workspace meanwhile.
+                Err(fault) if fault.code == Code::WorkspaceNotFound => return,
+                Err(fault) => fault,
+            };
+            tracing::warn!(%id, %fault, "not started again");
+            let note = format!("it could not be started again: {fault}");
+            let Some(next) = tries.next_pause(id, Instant::now()) else {
+                let note = format!("{note}; that was the last of {TRIES} tries");
+                return self.waiting.note(id, Some(note));
+            };
+            pause = next;
+            let seconds = pause.as_secs();
+            let note = format!("{note}; the next try is in {seconds} s");
+            self.waiting.note(id, Some(note));
         }
     }
 
-    /// Waits until the values that the workspace needs can be read. `false`: it is gone.
-    async fn wait_for_secrets(&self, id: &WorkspaceId) -> bool {
+    async fn start_again(&self, id: &WorkspaceId, turns: &Semaphore) -> Result<(), Fault> {
+        // A workspace that waits for its secrets keeps no turn from others.
+        self.wait_for_secrets(id).await?;
+        self.waiting.note(id, None);
+        let mut pause = FIRST_LOOK;
         loop {
-            let Ok(spec) = self.engine.spec(id).await else {
-                return false;
+            let revival = {
+                // The semaphore is never closed.
+                let _turn = turns.acquire().await;
+                self.engine.revive(id).await?
             };
-            if spec.secrets.is_empty() {
-                return true;
+            match revival {
+                Revival::Started => tracing::info!(%id, "started again"),
+                Revival::NotDown if pause <= LONGEST_LOOK => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                    continue;
+                }
+                Revival::NotDown => tracing::warn!(%id, "its processes do not end"),
+                Revival::Unneeded => {}
+            }
+            return Ok(());
+        }
+    }
+
+    /// Waits until the values that the workspace needs can be read.
+    async fn wait_for_secrets(&self, id: &WorkspaceId) -> Result<(), Fault> {
+        loop {
+            if self.engine.spec(id).await?.secrets.is_empty() {
+                return Ok(());
             }
             let secrets = Arc::clone(&self.secrets);
             // The keyring may be asked, which takes some seconds at most.
-            let looking = try_blocking(move || secrets.with(|vault| Ok(vault.is_locked())));
-            if !looking.await.unwrap_or(false) {
-                return true;
+            if !try_blocking(move || secrets.with(|vault| Ok(vault.is_locked()))).await? {
+                return Ok(());
             }
             let note = "it waits for its secrets, which are locked; `holm secret unlock`";
             self.waiting.note(id, Some(note.to_owned()));
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+}
+
+// === impl Tries ===
+
+impl Tries {
+    /// The pause before the next try; `None`: there were enough.
+    fn next_pause(&self, id: &WorkspaceId, now: Instant) -> Option<Duration> {
+        let first = Tried {
+            count: 0,
+            last: now,
+        };
+        let mut tries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = tries.entry(id.clone()).or_insert(first);
+        if now.duration_since(tried.last) > RECOVERED {
+            tried.count = 0;
+        }
+        if tried.count >= TRIES {
+            return None;
+        }
+        let pause = FIRST_PAUSE * 2_u32.pow(tried.count);
+        tried.count += 1;
+        tried.last = now;
+        Some(pause)
     }
 }
 
@@ -172,15 +211,15 @@ mod tests {
 
     #[test]
     fn five_tries_with_growing_pauses_then_none_until_it_recovered() {
-        let (mut tries, id, start) = (HashMap::new(), WorkspaceId::random(), Instant::now());
+        let (tries, id, start) = (Tries::default(), WorkspaceId::random(), Instant::now());
         let seconds = |number| Some(Duration::from_secs(number));
         for expect in [1, 2, 4, 8, 16] {
-            assert_eq!(next_pause(&mut tries, &id, start), seconds(expect));
+            assert_eq!(tries.next_pause(&id, start), seconds(expect));
         }
-        assert_eq!(next_pause(&mut tries, &id, start), None);
+        assert_eq!(tries.next_pause(&id, start), None);
         let other = WorkspaceId::random();
-        assert_eq!(next_pause(&mut tries, &other, start), seconds(1));
+        assert_eq!(tries.next_pause(&other, start), seconds(1));
         let later = start + RECOVERED + Duration::from_secs(1);
-        assert_eq!(next_pause(&mut tries, &id, later), seconds(1));
+        assert_eq!(tries.next_pause(&id, later), seconds(1));
     }
 }

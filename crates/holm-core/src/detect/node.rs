@@ -10,6 +10,7 @@ use super::orm;
 use super::proposal::{Part, Service};
 use super::sample::Sample;
 use super::source::{port_variable_default, reads_port, script_port, vite_port};
+use crate::address::default_host;
 
 const MANIFEST: &str = "package.json";
 
@@ -287,9 +288,16 @@ fn program(directory: Directory<'_>, script: (&str, &str), run: String) -> Optio
         manifest.at(&["scripts", &name])?.text()
     });
     let mut scripts = std::iter::once(followed).chain(started.filter(|other| *other != text));
-    service.port = scripts.find_map(|script| port(directory, follow(manifest, script), &file));
-    if service.port.is_none() {
-        add_port_variable(directory, &mut service);
+    let found = scripts.find_map(|script| {
+        let script = follow(manifest, script);
+        Some((script, port(directory, script, &file)?))
+    });
+    match found {
+        Some((script, port)) => {
+            service.checks_host = default_host(script, port.0).is_some();
+            service.port = Some(port);
+        }
+        None => add_port_variable(directory, &mut service),
     }
     Some(service)
 }

@@ -46,6 +46,8 @@ pub struct Service {
     pub run: String,
     /// With the reason.
     pub port: Option<(u16, String)>,
+    /// Its server refuses a `Host` other than localhost, which `run` does not show.
+    pub(super) checks_host: bool,
     /// The directory that it belongs to, empty for the root.
     pub(super) at: String,
     /// How long it may take to be ready, if that is longer than usual.

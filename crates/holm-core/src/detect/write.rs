@@ -46,7 +46,7 @@ pub fn toml(proposal: &Proposal) -> String {
     project(proposal, &mut lines);
     let ports = proposal.services.iter().filter_map(|it| {
         let (number, reason) = it.port.as_ref()?;
-        Some(beside(&format!("{} = {number}", it.name), reason))
+        Some(beside(&port(it, *number), reason))
     });
     let ports: Vec<String> = ports.collect();
     if !ports.is_empty() {
@@ -102,6 +102,16 @@ fn project(proposal: &Proposal, lines: &mut Vec<String>) {
     }
 }
 
+/// The entry in `[ports]`.
+fn port(service: &Service, number: u16) -> String {
+    let name = &service.name;
+    if service.checks_host {
+        format!("{name} = {{ port = {number}, host = \"localhost:{number}\" }}")
+    } else {
+        format!("{name} = {number}")
+    }
+}
+
 fn service(service: &Service, lines: &mut Vec<String>) {
     lines.extend(service.remarks.iter().map(|remark| comment(remark)));
     let title = format!("[services.{}]", service.name);
@@ -135,7 +145,7 @@ fn suggestion(suggestion: &Service, lines: &mut Vec<String>) {
     // A script of several lines stays valid when the user removes the comment marks.
     lines.extend(shown.iter().flat_map(|setting| setting.lines()).map(hidden));
     if let Some((number, _)) = &suggestion.port {
-        lines.push(format!("# and in [ports]: {name} = {number}"));
+        lines.push(format!("# and in [ports]: {}", port(suggestion, *number)));
     }
     for secret in &suggestion.secrets {
         lines.push(format!("# [secrets.{secret}]"));

@@ -167,7 +167,7 @@ fn row(
     } else if workspace.state == "stopped" {
         row.group = Group::Stopped;
         row.fact = match (is_degraded, &workspace.reason) {
-            (_, Some(reason)) => reason.clone(),
+            (_, Some(reason)) => reason.replace('_', " "),
             (true, None) => format!("ran without {}", workspace.isolation.degraded.join(", ")),
             (false, None) => "–".to_owned(),
         };

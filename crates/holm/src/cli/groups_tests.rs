@@ -197,3 +197,11 @@ fn wider_terminals_have_more_columns() {
         )
     );
 }
+
+#[test]
+fn the_reason_of_a_stopped_workspace_is_in_words() {
+    let mut workspaces = all();
+    workspaces[0].reason = Some("setup_failed".to_owned());
+    let text = shown(&workspaces, Page::Columns(80));
+    assert!(text.contains(" setup failed "), "{text}");
+}

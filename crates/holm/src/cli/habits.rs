@@ -9,7 +9,7 @@ use holm_core::{Code, Fault};
 use std::ffi::{OsStr, OsString};
 
 /// A word of other programs, and the verb that does it here.
-const HABITS: [(&str, &str); 10] = [
+const HABITS: [(&str, &str); 15] = [
     ("list", "ls"),
     ("ps", "ls"),
     ("delete", "rm"),
@@ -20,6 +20,11 @@ const HABITS: [(&str, &str); 10] = [
     ("down", "stop"),
     ("create", "up"),
     ("new", "up"),
+    ("attach", "session attach"),
+    ("info", "show"),
+    ("inspect", "show"),
+    ("kill", "stop"),
+    ("log", "logs"),
 ];
 
 /// Options that stand before a verb and have no value.
@@ -40,14 +45,35 @@ pub fn verb_place(line: &[OsString]) -> Option<usize> {
 
 /// The line with our verb in place of a habit.
 pub fn translated(mut line: Vec<OsString>) -> Vec<OsString> {
-    if let Some(place) = verb_place(&line) {
-        let typed = line[place].to_str();
-        let habit = HABITS.iter().find(|(word, _)| Some(*word) == typed);
-        if let Some((_, verb)) = habit {
-            line[place] = OsString::from(verb);
-        }
+    let Some(place) = verb_place(&line) else {
+        return line;
+    };
+    let typed = line[place].to_str();
+    let habit = HABITS.iter().find(|(word, _)| Some(*word) == typed);
+    let verb = match habit {
+        Some((_, verb)) => Some(*verb),
+        None if typed == Some("status") => status(&line, place),
+        None => None,
+    };
+    if let Some(verb) = verb {
+        line.splice(place..=place, verb.split(' ').map(OsString::from));
     }
     line
+}
+
+/// `status` of one workspace is `show`; with options it is `ls`. Alone it is the overview.
+fn status(line: &[OsString], place: usize) -> Option<&'static str> {
+    let rest = &line[place + 1..];
+    if rest
+        .iter()
+        .any(|word| !word.as_encoded_bytes().starts_with(b"-"))
+    {
+        Some("show")
+    } else if !rest.is_empty() || is_json(line) {
+        Some("ls")
+    } else {
+        None
+    }
 }
 
 /// What is wrong with a command line. `holm` has all verbs with their options.
@@ -77,6 +103,10 @@ pub fn fault(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> Fa
             unknown_argument(&typed, line, holm)
         }
         ErrorKind::MissingRequiredArgument => missing(error, verb),
+        ErrorKind::TooFewValues if verb == Some("compare") => (
+            "compare needs two or more workspaces of one project".to_owned(),
+            "which there are   holm ls\ncompare two       holm compare WS WS".to_owned(),
+        ),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let name = verb.unwrap_or("holm");
             (format!("{name} needs a command"), see(verb))
@@ -111,7 +141,7 @@ fn unknown_verb(
     };
     let nearest = || {
         let own = verbs.iter().map(|verb| (*verb, *verb));
-        let known = own.chain(HABITS.iter().copied());
+        let known = own.chain(HABITS).chain([("status", "status")]);
         let near = known.map(|(word, verb)| (distance(typed, word), word, verb));
         let near = near.filter(|(distance, word, _)| *distance <= 1 + word.len() / 4);
         near.min().map(|(_, _, verb)| verb.to_owned())
@@ -249,7 +279,7 @@ pub fn asked(line: Vec<OsString>) -> Asked {
         };
     };
     let rest = &line[place + 1..];
-    if is(&line[place], &["status"]) && rest.is_empty() && !is_json(&line) {
+    if is(&line[place], &["status"]) {
         return Asked::Overview;
     }
     if is(&line[place], &["-h", "--help"]) {
@@ -260,13 +290,13 @@ pub fn asked(line: Vec<OsString>) -> Asked {
     }
     match rest {
         [] => Asked::Help,
+        [word] if is(word, &["help", "-h", "--help"]) => Asked::Help,
         [all] if is(all, &["--all", "-a"]) => Asked::AllHelp,
         rest => {
             let mut of: Vec<OsString> = vec![line[0].clone()];
             of.extend(rest.iter().cloned());
-            of = translated(of);
             of.push("--help".into());
-            Asked::Line(of)
+            Asked::Line(translated(of))
         }
     }
 }
@@ -296,8 +326,14 @@ mod tests {
         check("delete -f x", "rm -f x");
         check("shell x", "enter x");
         check("down x", "stop x");
+        check("attach x --read-only", "session attach x --read-only");
         check("--color never list", "--color never ls");
         check("show list", "show list");
+        check("status", "status");
+        check("status x", "show x");
+        check("status --json", "ls --json");
+        check("--json status", "--json ls");
+        check("status --help", "ls --help");
         check("exec x -- ps", "exec x -- ps");
         check("", "");
     }
@@ -312,6 +348,10 @@ mod tests {
         check("--help", Asked::Help);
         check("-h", Asked::Help);
         check("help --all", Asked::AllHelp);
+        check("help --help", Asked::Help);
+        check("help -h", Asked::Help);
+        check("help help", Asked::Help);
+        check("help status", Asked::Line(line("ls --help")));
         check("help rm", Asked::Line(line("rm --help")));
         check("help delete", Asked::Line(line("rm --help")));
         check("help session new", Asked::Line(line("session new --help")));

@@ -1,6 +1,9 @@
-//! `holm help`: commands by task, the most used first. `help --all` lists every command.
+//! `holm help`: commands by task, the most used first. `help --all` lists every command, and
+//! `help COMMAND` begins with what it does and examples.
 
-use super::output::{FAINT, STRONG};
+use super::output::{FAINT, STRONG, hanging};
+use clap::builder::Resettable;
+use clap::{Arg, ArgAction, Command};
 
 /// A task, with the commands that belong to it. Those of `first` are in the short help.
 struct Task {
@@ -139,6 +142,11 @@ const TASKS: [Task; 7] = [
 ];
 
 const WIDTH: usize = 9;
+const COLUMNS: usize = 80;
+const EXAMPLES: usize = 3;
+
+/// Options that every command has. Their help comes last.
+const COMMON: [&str; 4] = ["json", "quiet", "color", "help"];
 
 /// The short help.
 pub fn short() -> String {
@@ -176,7 +184,49 @@ fn line(task: &str, row: usize, command: &str, purpose: &str) -> String {
     let task = if row == 0 { task } else { "" };
     // The longest names are as wide as their column.
     let command = format!("{command} ");
-    format!("{STRONG}{task:WIDTH$}{STRONG:#}{command:<11}{purpose}\n")
+    let before = format!("{STRONG}{task:WIDTH$}{STRONG:#}{command:<11}");
+    format!("{}\n", hanging(&before, purpose, COLUMNS))
+}
+
+/// A command whose `--help` says in this order what the command does, examples, options by heading,
+/// options of every command, and details.
+pub fn arranged(command: Command) -> Command {
+    let examples = command.get_after_help().map(ToString::to_string);
+    let examples = examples.map(|all| {
+        let first: Vec<&str> = all.lines().take(1 + EXAMPLES).collect();
+        first.join("\n")
+    });
+    let long = command.get_long_about().map(ToString::to_string);
+    let details = long.and_then(|long| Some(long.split_once("\n\n")?.1.to_owned()));
+    let help = Arg::new("help").short('h').long("help");
+    let help = help.action(ArgAction::Help).help("This help");
+    // The last of the options.
+    let help = help.display_order(usize::MAX);
+    command
+        .max_term_width(COLUMNS)
+        .help_template("{about}\n\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}")
+        .before_help(examples.map_or(Resettable::Reset, |text| Resettable::Value(text.into())))
+        .after_help(details.map_or(Resettable::Reset, |text| Resettable::Value(text.into())))
+        .long_about(None)
+        .disable_help_flag(true)
+        .arg(help)
+        .mut_args(arranged_option)
+        .mut_subcommands(arranged)
+}
+
+/// An option with one text for `-h` and `--help`: two would make clap spread each over three lines.
+fn arranged_option(option: Arg) -> Arg {
+    let long = option.get_long_help().cloned();
+    let is_common = COMMON.contains(&option.get_id().as_str());
+    let option = match long {
+        Some(long) => option.help(long).long_help(None),
+        None => option,
+    };
+    if is_common {
+        option.help_heading("Every command")
+    } else {
+        option
+    }
 }
 
 #[cfg(test)]
@@ -210,5 +260,52 @@ mod tests {
             short.lines().all(|line| line.chars().count() <= 80),
             "{short}"
         );
+    }
+
+    #[test]
+    fn every_line_of_every_help_fits() {
+        fn check(command: &mut Command) {
+            let help = command.render_long_help().to_string();
+            // An example is one line, so that it can be copied; the shape of a JSON document is one word.
+            let lines = help.lines().filter(|line| !line.starts_with("  holm "));
+            let lines = lines.filter(|line| line.trim().contains(' '));
+            for line in lines {
+                let width = line.chars().count();
+                assert!(width <= COLUMNS, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands_mut().for_each(check);
+        }
+        let mut holm = arranged(Cli::command());
+        holm.build();
+        check(&mut holm);
+        let all = all(&crate::cli::verbs());
+        let all = anstream::adapter::strip_str(&all).to_string();
+        for line in all.lines() {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+        }
+    }
+
+    #[test]
+    fn help_of_a_command_goes_from_examples_to_details() {
+        let mut holm = arranged(Cli::command());
+        holm.build();
+        let up = holm.find_subcommand_mut("up").unwrap();
+        let help = up.render_long_help().to_string();
+        let parts = [
+            "Create workspaces from this repository",
+            "\n\nExamples:\n  holm up fix-login\n",
+            "\n\nUsage: holm up [OPTIONS] [LABEL]...",
+            "\n\nWhat to create:\n      --from <REF>",
+            "\n\nWaiting:\n",
+            "\n\nSafety:\n",
+            "\n\nEvery command:\n",
+            "\n\nIt starts from the current commit",
+        ];
+        let mut rest = help.as_str();
+        for part in parts {
+            let place = rest.find(part).unwrap_or_else(|| panic!("{part}: {help}"));
+            rest = &rest[place + part.len()..];
+        }
+        assert_eq!(help.matches("\n  holm up").count(), EXAMPLES, "{help}");
     }
 }

@@ -3,6 +3,7 @@
 //! Only files are read; nothing of the repository is executed, and no daemon is needed. The result
 //! is parsed again before it is written, and an existing file is never replaced without `--force`.
 
+use super::figures;
 use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable_lines};
 use super::user_checkout::{Checkout, HOLM_TOML};
 use super::{Context, Outcome, connect};
@@ -147,7 +148,7 @@ async fn propose(checkout: &Checkout) -> Result<Proposal, Fault> {
 }
 
 fn shown(path: &Path, text: &str) -> String {
-    let place = output::printable(&path.display().to_string());
+    let place = output::printable(&figures::place(&path.display().to_string()));
     let lines: Vec<String> = printable_lines(text)
         .lines()
         .map(|line| {
@@ -163,7 +164,7 @@ fn shown(path: &Path, text: &str) -> String {
 
 /// Asks in a separate thread, so that ctrl-C works meanwhile.
 async fn agreed(path: &Path, before: Before) -> Result<bool, Fault> {
-    let place = output::printable(&path.display().to_string());
+    let place = output::printable(&figures::place(&path.display().to_string()));
     try_blocking(move || {
         Ok(match before {
             // The text of a person would be lost.

@@ -132,20 +132,20 @@ pub struct Cli {
 /// Options of every verb.
 #[derive(Debug, Args)]
 struct Common {
-    /// Print one JSON document on stdout, and errors as JSON on stderr
+    /// One JSON document on stdout, and errors as JSON on stderr
     #[arg(long, global = true)]
     json: bool,
-    /// Print only what was asked for: ids of actions, names of lists, errors
+    /// Only ids of actions, names of lists, and errors
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// When to use colours
+    /// auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
     color: Color,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Color {
-    /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
     Always,
@@ -326,7 +326,10 @@ fn parse(line: &[OsString]) -> Result<Cli, clap::Error> {
     });
     match alone {
         Some(cli) => Ok(cli),
-        None => Cli::try_parse_from(line),
+        None => {
+            let matches = help::arranged(Cli::command()).try_get_matches_from(line)?;
+            Cli::from_arg_matches(&matches)
+        }
     }
 }
 
@@ -489,7 +492,8 @@ mod tests {
             let line = std::iter::once("holm").chain(line.iter().copied());
             let line: Vec<OsString> = line.map(OsString::from).collect();
             let alone = super::parse(&line).unwrap_err().to_string();
-            assert_eq!(alone, Cli::try_parse_from(&line).unwrap_err().to_string());
+            let whole = help::arranged(Cli::command()).try_get_matches_from(&line);
+            assert_eq!(alone, whole.unwrap_err().to_string());
         }
     }
 
@@ -541,6 +545,12 @@ mod tests {
         );
         check("--json", "holm needs a command", "see `holm help`");
         check("daemon", "daemon needs a command", "see `holm help daemon`");
+        check("statsu", "no command statsu", "did you mean   holm status");
+        check(
+            "compare x",
+            "compare needs two or more workspaces of one project",
+            "which there are   holm ls\ncompare two       holm compare WS WS",
+        );
         check("delet x", "no command delet", "did you mean   holm rm");
         check(
             "daemon statsu",

@@ -17,7 +17,9 @@ fn markdown() -> String {
          `WS` is a label, `project/label`, an id, or a unique beginning of an id. In a project's \
          directory its labels come first; an ambiguous `WS` is refused with the candidates.\n\n\
          Every command takes `--json`: one JSON document on stdout (streams: JSON Lines), and \
-         errors as `{\"error\":{\"code\",\"message\",\"hint\"}}` on stderr.\n",
+         errors as `{\"error\":{\"code\",\"message\",\"hint\"}}` on stderr; `--quiet` (`-q`): only \
+         ids of actions, names of lists, and errors; and `--color auto|always|never`. `holm help` lists \
+         commands by task.\n",
     );
     let mut root = Cli::command();
     root.build();
@@ -67,7 +69,10 @@ fn is_public(command: &Command) -> bool {
 
 /// Options of every command are described once, at the top.
 fn is_common(argument: &Arg) -> bool {
-    matches!(argument.get_id().as_str(), "help" | "version" | "json")
+    matches!(
+        argument.get_id().as_str(),
+        "help" | "version" | "json" | "quiet" | "color"
+    )
 }
 
 fn row(argument: &Arg) -> String {

@@ -1,6 +1,7 @@
 //! `holm reload`: applies a changed `holm.toml` to workspaces, after showing what changes.
 
 use super::completions::labels;
+use super::figures;
 use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Display, Trouble};
 use super::user_checkout::{Checkout, HOLM_TOML};
@@ -191,7 +192,10 @@ async fn text(
         let short: String = commit.unwrap_or("no commit").chars().take(7).collect();
         (files.holm_toml, format!("of {short}"))
     } else {
-        (checkout.holm_toml()?, format!("of {place}"))
+        (
+            checkout.holm_toml()?,
+            format!("of {}", figures::place(&place)),
+        )
     };
     // A missing file is an empty one; only `--show-config` tells them apart.
     let text = if arguments.show_config {

@@ -180,6 +180,34 @@ fn installers_work_behind_a_proxy_with_a_ca_of_its_own() {
         assert!(!company.asked(&format!("{name}:80")), "{name}");
     }
     refusals_are_explained(&company);
+    variables_are_given_by_the_project_only(&company);
+}
+
+/// `HTTP_PROXY` of the user's shell stays outside. In `[env]` it makes programs dial the proxy, which the gateway
+/// allows by its address.
+fn variables_are_given_by_the_project_only(company: &Company) {
+    let island = company.world.island();
+    company.configure("");
+    let repository = island.repository("other");
+    let holm = |allow: &str| {
+        format!(
+            "[env]\nhttp_proxy = \"http://10.9.9.9:80\"\n[egress]\nmode = \"allow\"\nallow = [\"{allow}\"]\n"
+        )
+    };
+    for (label, allow) in [("open", "10.9.9.9:80"), ("closed", "web.test")] {
+        repository.write("holm.toml", holm(allow));
+        repository.commit(label);
+        repository.holm(&["trust", "--yes"]).ok();
+        let mut up = island.holm_command(&repository.path, &["up", label]);
+        let proxy = "http://outside.test:3128";
+        Ran::new(up.env("HTTPS_PROXY", proxy).env("ALL_PROXY", proxy)).ok();
+    }
+    let variables = island.sh("open", "env | grep -i proxy").ok().out();
+    assert_eq!(variables, "http_proxy=http://10.9.9.9:80");
+    let said = island.sh("open", "curl -sS -m 20 http://anything.test/z");
+    assert_eq!(said.ok().out(), "10.9.9.9 says http://anything.test/z");
+    let refused = island.sh("closed", "curl -sS -m 20 http://anything.test/z");
+    assert_ne!(refused.code, Some(0), "{refused:?}");
 }
 
 /// The same workspace with other settings, which count from its next start on.

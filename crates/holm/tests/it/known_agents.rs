@@ -1,8 +1,9 @@
 //! Known agents: a scripted stand-in says what it was given. The table, the hosts and the sign-in are
 //! the test's own; no public host is named or reached.
 
-use crate::support::{Island, Ran, World};
+use crate::support::{Act, Island, Ran, World};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
 
 const TABLE: &str = r#"
 [services.api]
@@ -154,6 +155,92 @@ fn a_sign_in_is_used_after_one_question_and_brings_what_is_listed() {
     let ran = island.holm(&["run", "x", "--agent", "robot", "true"]).ok();
     let words = ran.stderr.clone();
     assert!(words.contains("as you decided"), "{words}");
+}
+
+/// A further project with the robot, and a workspace of it.
+fn another(island: &Island, name: &str) {
+    let repository = island.repository(name);
+    repository.write("robot", ROBOT);
+    repository.commit("a robot");
+    repository.holm(&["up", name]).ok();
+}
+
+#[test]
+fn the_question_on_a_terminal_takes_no_for_a_project_and_always_for_all() {
+    let island = Island::new();
+    sign_in(&island);
+    another(&island, "other");
+    let home = island.home();
+    let question = "Let Robot's sign-in be used in workspaces of this project? [Y/n/always] ";
+    let play = |workspace: &str, answer: &str, seen: &str| {
+        let run = [
+            "run",
+            workspace,
+            "--agent",
+            "robot",
+            "cat ~/.robot/auth.json",
+        ];
+        let acts = [Act::See(question), Act::Type(answer), Act::See(seen)];
+        let played = island.play(&home, &run, &acts);
+        played.screen
+    };
+    let screen = play("other", "n\r", "Robot gets no sign-in");
+    assert!(!screen.contains("\"access\""), "{screen}");
+    let screen = play("x", "always\r", "\"access\"");
+    assert!(!screen.contains("CANARY"), "{screen}");
+    // The answer is in the settings, which were absent before.
+    let settings = std::fs::read_to_string(island.holm_home().join("config/config.toml")).unwrap();
+    assert_eq!(settings, "[agents.robot]\nsign_in = \"always\"\n");
+    // From now on nothing is asked: not again, and not in a project that is new.
+    another(&island, "third");
+    for workspace in ["x", "third"] {
+        let run = [
+            "run",
+            workspace,
+            "--agent",
+            "robot",
+            "cat ~/.robot/auth.json",
+        ];
+        let said = island.holm(&run).ok().out();
+        assert!(said.contains("\"access\""), "{workspace}: {said}");
+    }
+}
+
+/// The program of each known agent, and where it reads instructions. `-` is the variable of aider.
+const READS: [(&str, &str); 5] = [
+    ("claude", ".claude/CLAUDE.md"),
+    ("codex", ".codex/AGENTS.md"),
+    ("gemini", ".gemini/GEMINI.md"),
+    ("opencode", ".config/opencode/AGENTS.md"),
+    ("aider", "-"),
+];
+
+#[test]
+fn instructions_reach_each_known_agent_where_it_reads_them() {
+    // The table is the program's own; the agents are stand-ins.
+    let island = Island::new();
+    let bin = island.make_dir("home/bin");
+    for (name, file) in READS {
+        let file = match file {
+            "-" => "$AIDER_READ".to_owned(),
+            file => format!("$HOME/{file}"),
+        };
+        // As Claude Code does, it follows a line that names another file.
+        let script =
+            format!("#!/bin/sh\ncat \"{file}\"\nsed -n 's/^@//p' \"{file}\" | xargs -r cat\n");
+        let path = island.write(format!("home/bin/{name}"), script);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let repository = island.repository("shop");
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display());
+    let mut up = island.holm_command(&repository.path, &["up", "x"]);
+    Ran::new(up.env("PATH", path)).ok();
+    for (name, _) in READS {
+        let ran = island.holm(&["run", "x", "--agent", name, "m"]).ok();
+        let said = String::from_utf8(ran.stdout).unwrap();
+        assert!(said.contains("# Workspace `x`"), "{name}: {said}");
+    }
+    assert_eq!(island.sh("x", "git status --porcelain").ok().out(), "");
 }
 
 #[test]

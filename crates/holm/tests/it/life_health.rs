@@ -1,6 +1,7 @@
 //! Keepers and inits that are killed or stopped, a machine that was rebooted, a daemon that is
 //! replaced, a damaged store: the shown state is true, and nothing stays behind or is lost.
 
+use crate::secrets::{piped, set};
 use crate::support::{
     Island, Process, Ran, Running, eventually, is_gone, noise, program, send, state_of,
 };
@@ -8,6 +9,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
+
+const NEEDS_A_SECRET: &str = "[secrets.STORED]\nfrom = { stored = true }\nto = [\"app\"]\n\
+    [services.app]\nrun = \"test -n \\\"$STORED\\\" && exec sleep 1000\"\n";
 
 fn show(island: &Island, label: &str) -> Value {
     island.holm(&["show", label, "--json"]).json()
@@ -203,6 +207,97 @@ fn what_was_running_comes_back_after_a_reboot_and_what_was_killed_is_started_aga
     work_is_there(&island);
     assert_eq!(show(&island, "y")["state"], "stopped", "stopped by hand");
     assert_eq!(island.keeper_of(&stopped), None);
+}
+
+#[test]
+fn a_workspace_that_keeps_dying_is_started_five_times_and_has_failed_then() {
+    let island = Island::without("revival_pause");
+    let id = at_work(&island);
+    let kill = || {
+        let keeper = island.keeper_of(&id).expect("a keeper");
+        send(keeper, Signal::KILL);
+        keeper
+    };
+    for _ in 0..5 {
+        let earlier = kill();
+        eventually("it runs again", || {
+            let keeper = island.keeper_of(&id);
+            keeper.is_some_and(|keeper| keeper != earlier)
+                && show(&island, "x")["state"] == "running"
+        });
+    }
+    kill();
+    let note = "it was started again 5 times, and died each time";
+    eventually("the daemon gives up", || {
+        show(&island, "x")["notes"].to_string().contains(note)
+    });
+    let shown = show(&island, "x");
+    assert_eq!(shown["state"], "failed", "{shown}");
+    assert!(shown["reason"].is_string(), "{shown}");
+    assert!(island.holm(&["show", "x"]).ok().out().contains(note));
+    assert_eq!(island.keeper_of(&id), None);
+    // The user may start it all the same.
+    island.holm(&["start", "x"]).ok();
+    work_is_there(&island);
+    a_start_that_fails_is_tried_again(&island, &id);
+}
+
+fn a_start_that_fails_is_tried_again(island: &Island, id: &str) {
+    island.kill_daemon();
+    send(island.keeper_of(id).expect("a keeper"), Signal::KILL);
+    // The first start of the next daemon fails.
+    let at = "launch:before:fail";
+    island
+        .holm_at(&island.home(), at, &["daemon", "start"])
+        .ok();
+    eventually("it runs again", || show(island, "x")["state"] == "running");
+    work_is_there(island);
+}
+
+#[test]
+fn with_locked_secrets_a_workspace_waits_and_holds_up_no_other() {
+    let island = Island::without("revival_pause");
+    let repository = island.repository("shop");
+    repository.write("holm.toml", NEEDS_A_SECRET);
+    repository.commit("a secret");
+    repository.holm(&["trust", "--yes"]).ok();
+    set(&repository, "STORED", "a value");
+    let rotate = ["secret", "rotate-key", "--passphrase"];
+    piped(&repository, &rotate, "open sesame\n").ok();
+    // More than are started at the same time.
+    let labels = ["x-1", "x-2", "x-3", "x-4", "x-5"];
+    repository.holm(&["up", "-n", "5", "x"]).ok();
+    let plain = island.repository("other").up("plain");
+    let keepers = labels.map(|label| {
+        let id = show(&island, label)["id"].as_str().unwrap().to_owned();
+        island.keeper_of(&id).expect("a keeper")
+    });
+    island.kill_daemon();
+    for keeper in keepers {
+        send(keeper, Signal::KILL);
+    }
+    island.holm(&["daemon", "start"]).ok();
+    for label in labels {
+        eventually(&format!("{label} waits, and says so"), || {
+            let notes = show(&island, label)["notes"].to_string();
+            notes.contains("`holm secret unlock`")
+        });
+    }
+    let earlier = island.keeper_of(&plain).expect("a keeper");
+    send(earlier, Signal::KILL);
+    eventually("the workspace without secrets runs again", || {
+        let keeper = island.keeper_of(&plain);
+        keeper.is_some_and(|keeper| keeper != earlier)
+            && show(&island, "plain")["state"] == "running"
+    });
+    assert_ne!(show(&island, "x-5")["state"], "running");
+    piped(&repository, &["secret", "unlock"], "open sesame\n").ok();
+    for label in labels {
+        eventually("it runs again", || {
+            show(&island, label)["state"] == "running"
+        });
+    }
+    assert_eq!(show(&island, "x-5")["notes"], Value::Null);
 }
 
 /// Changes what the last run wrote down.

@@ -363,7 +363,7 @@ fn clients_are_told_after_showing_it() {
     );
     island.make_dir("home/.codex");
     island.write("home/.codex/config.toml", "# mine\nmodel = \"m\"\n");
-    for name in ["claude", "codex", "cursor"] {
+    for name in ["claude", "codex", "cursor", "gemini", "opencode"] {
         let installed = install(&[name, "--yes", "--json"]).json();
         assert_eq!(installed["written"], true, "{installed}");
         let again = install(&[name, "--yes", "--json"]).json();
@@ -389,6 +389,20 @@ fn clients_are_told_after_showing_it() {
         entry["env"]["HOLM_HOME"],
         island.holm_home().to_str().unwrap()
     );
+    let opencode: Value = serde_json::from_str(&read(".config/opencode/opencode.json")).unwrap();
+    let environment = &opencode["mcp"]["holm"]["environment"];
+    assert_eq!(
+        environment["HOLM_HOME"],
+        island.holm_home().to_str().unwrap()
+    );
+    assert_eq!(environment["HOLM_PORT"], Value::Null, "it is not set");
+    let yes = ["mcp", "install", "gemini", "--yes"];
+    let mut with_port = island.holm_command(&home, &yes);
+    Ran::new(with_port.env("HOLM_PORT", "7555")).ok();
+    let gemini: Value = serde_json::from_str(&read(".gemini/settings.json")).unwrap();
+    let entry = &gemini["mcpServers"]["holm"];
+    assert_eq!(entry["env"]["HOLM_PORT"], "7555");
+    assert_eq!(entry["env"]["HOLM_HOME"], environment["HOLM_HOME"]);
     // A file that does not parse stays unchanged.
     island.write("home/.cursor/mcp.json", "{ not json");
     let refused = install(&["cursor", "--yes", "--json"]).error(2);

@@ -331,9 +331,26 @@ fn protected_paths_change_with_the_commit_and_stay_protected() {
 fn sync_goes_forward_or_says_why_not() {
     let island = Island::new();
     let repository = with_branches(&island);
-    repository.up("x");
+    let id = repository.up("x");
     let same = repository.holm(&["sync", "x"]).ok();
     assert!(same.stderr.contains("already"), "{same:?}");
+    // Programs name a ref alone; the daemon finds its commit in the user's repository.
+    let over_http = |route: &str, reference: &str| {
+        let path = format!("/api/v1/workspaces/{id}/{route}");
+        let body = format!("{{\"ref\":\"{reference}\"}}");
+        let (status, body) = island.ask("POST", &path, body.as_bytes());
+        let text = String::from_utf8(body).unwrap();
+        assert_eq!(status, 200, "{text}");
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        assert!(last["moved"].is_object(), "{text}");
+    };
+    over_http("assign", "feature");
+    assert_eq!(island.sh("x", "cat both.txt").ok().out(), "feature");
+    over_http("assign", "main");
+    repository.write("http.txt", "by a program\n");
+    repository.commit("for a program");
+    over_http("sync", "main");
+    assert_eq!(island.sh("x", "cat http.txt").ok().out(), "by a program");
     repository.write("new.txt", "new\n");
     repository.commit("newer");
     let newest = repository.head();

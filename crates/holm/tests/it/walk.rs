@@ -5,13 +5,20 @@ use crate::support::{Island, Ran, eventually};
 use std::path::{Path, PathBuf};
 
 /// What a person types, one after the other.
-const TYPED: [&str; 23] = [
+const TYPED: [&str; 41] = [
     "holm",
+    "holm help",
+    "holm init",
+    "git add holm.toml && git commit -qm 'describe the services'",
     "holm up fix-login",
     "holm",
     "holm list",
+    "holm logs fix-login",
+    "printf '[env]\\nGREETING = \"hi from ${ports.web}\"\\n' >> holm.toml",
+    "holm reload fix-login",
+    "git commit -qam 'greet'",
     "holm ports fix-login",
-    "holm exec fix-login -- sh -c 'echo $DATABASE_URL; echo hello >> README.md'",
+    "holm exec fix-login -- sh -c 'echo $GREETING; echo hello >> README.md'",
     "holm diff fix-login --stat",
     "holm diff fix-login --sta",
     "holm changes fix-login",
@@ -20,20 +27,55 @@ const TYPED: [&str; 23] = [
     "holm apply fix-login --undo",
     "holm up fix-login --from main",
     "holm show fix-logn",
+    "holm status fix-logn",
     "holm delet fix-login",
+    "holm help stop",
     "holm exec fix-login -- git commit -qam greet",
-    "holm run fix-login --agent shell 'echo more >> README.md; echo written'",
+    "holm run fix-login --agent robot 'echo more >> README.md; echo written'",
+    "holm session new fix-login --agent robot --name chat --detach",
+    "holm session wait chat --for '^robot>'",
+    "holm session send chat --enter 'who are you'",
+    "holm session wait chat --for '^I am'",
+    "holm session read chat",
+    "holm session kill chat",
     "holm delete fix-login",
-    "holm rm -f fix-login",
+    "holm reset fix-login",
+    "holm reset fix-login --force",
+    "holm rm fix-login",
     "holm restore fix-login",
     "holm down fix-login",
     "holm ps",
     "holm up fix-login",
+    "holm compare fix-login",
 ];
 
-const HOLM_TOML: &str = "[ports]\nweb = 3000\ndb = 5432\n\
-    [env]\nDATABASE_URL = \"postgres://app@127.0.0.1:${ports.db}/app\"\n\
-    [services.web]\nrun = \"exec python3 -m http.server 3000\"\nready = { tcp = 3000 }\n";
+/// Commands that ask, the question, and the answer.
+const ANSWERS: [(&str, &str, &str); 2] = [
+    ("holm init", "[Y/n]", "y"),
+    ("holm run fix-login --agent robot", "[Y/n/always]", "y"),
+];
+
+/// A known agent, whose program is in the repository.
+const AGENTS: &str = r#"
+[services.api]
+hosts = ["api.test"]
+paths = ["/v1/messages*"]
+
+[agents.robot]
+title = "Robot"
+run = ["sh", "robot"]
+session = ["sh", "robot", "chat"]
+
+[[agents.robot.sign_ins]]
+service = "api"
+file = ".robot/auth.json"
+access = "/access"
+"#;
+
+const ROBOT: &str = "[ \"$1\" = chat ] || exec sh\n\
+    while printf 'robot> ' && read -r line; do echo \"I am a robot; you said: $line\"; done\n";
+
+const PROCFILE: &str = "web: echo serving; exec python3 -m http.server ${PORT:-3000}\n";
 
 struct Terminal<'a> {
     island: &'a Island,
@@ -76,6 +118,13 @@ impl<'a> Terminal<'a> {
         eventually("the screen is empty", || self.screen().trim() == "$");
         self.tmux(&["send-keys", "-l", line]);
         self.tmux(&["send-keys", "Enter"]);
+        if let Some((_, question, answer)) = ANSWERS.iter().find(|(of, ..)| line.starts_with(of)) {
+            eventually(&format!("{line} asks: {}", self.screen()), || {
+                self.screen().trim_end().ends_with(question)
+            });
+            self.tmux(&["send-keys", "-l", answer]);
+            self.tmux(&["send-keys", "Enter"]);
+        }
         eventually(&format!("{line} ends: {}", self.screen()), || {
             let screen = self.screen();
             screen.contains(line.get(..40).unwrap_or(line)) && screen.trim_end().ends_with("\n$")
@@ -93,6 +142,10 @@ fn settled(screen: &str) -> String {
                 line = format!("{before}{words}TIME");
             }
         }
+        // The time of a line of the log.
+        if line.as_bytes().get(2) == Some(&b':') && line.as_bytes().get(8) == Some(&b'.') {
+            line = format!("HH:MM:SS.mmm{}", &line[12..]);
+        }
         // How long a run took.
         if let Some((before, rest)) = line.split_once(" after ")
             && let Some((_, behind)) = rest.split_once(", exit")
@@ -108,9 +161,9 @@ fn settled(screen: &str) -> String {
 fn settled_word(word: &str) -> String {
     let id = word.trim_end_matches([',', ':']);
     let is_id = id.len() == 13
-        && id.starts_with(['w', 'r'])
+        && id.starts_with(['w', 'r', 's'])
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let commit = word.trim_end_matches(',');
+    let commit = word.trim_end_matches([',', ';']);
     let is_commit = commit.len() == 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id {
         return word.replace(&id[1..], "000000000000");
@@ -132,8 +185,20 @@ fn settled_word(word: &str) -> String {
 #[test]
 fn the_first_hour_at_a_terminal() {
     let island = Island::new();
-    let shop = island.shop(HOLM_TOML, "");
-    shop.write("README.md", "shop\n");
+    island.write("agents.toml", AGENTS);
+    island.make_dir("home/.robot");
+    island.write(
+        "home/.robot/auth.json",
+        "{ \"access\": \"a-token-of-robot-0123456789\" }",
+    );
+    let shop = island.repository("shop");
+    for (file, text) in [
+        ("README.md", "shop\n"),
+        ("Procfile", PROCFILE),
+        ("robot", ROBOT),
+    ] {
+        shop.write(file, text);
+    }
     shop.commit("read me");
     let terminal = Terminal::open(&island, &island.home().join("src/shop"));
     let mut screens = String::new();

@@ -57,6 +57,7 @@ shapes! {
     django_postgres "django" "";
     next_prisma "next" "";
     vite_spa "vite" "";
+    webpack_spa "webpack" "";
     express_redis "express" "";
     express_of_nx "nx" "";
     pnpm_monorepo "pnpm" "";

@@ -64,31 +64,31 @@ pub struct RunArgs {
     #[arg(value_name = "MESSAGE")]
     message: Option<String>,
     /// Create the workspace first, and run the checks afterwards
-    #[arg(long, conflicts_with = "no_start")]
+    #[arg(long, conflicts_with = "no_start", help_heading = "What to run")]
     new: bool,
     /// The agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "What to run")]
     agent: Option<String>,
     /// Copy a file of yours into the tree first; may be given several times
-    #[arg(long = "file", value_name = "PATH=LOCAL", value_parser = clap::builder::OsStringValueParser::new())]
+    #[arg(long = "file", value_name = "PATH=LOCAL", value_parser = clap::builder::OsStringValueParser::new(), help_heading = "What to run")]
     files: Vec<OsString>,
     /// Set a variable; may be given several times
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "What to run")]
     env: Vec<String>,
     /// End it after this time (30s, 5m, 1h30m); otherwise the agent's own limit, or 5 minutes
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Waiting")]
     timeout: Option<Duration>,
     /// Refuse (exit code 4) instead of starting a stopped workspace
-    #[arg(long)]
+    #[arg(long, help_heading = "Safety")]
     no_start: bool,
     /// Exact bytes also to a terminal, which then obeys every control sequence of the program
-    #[arg(long)]
+    #[arg(long, help_heading = "Safety")]
     raw: bool,
     /// Start the run in the background and print its id
-    #[arg(long)]
+    #[arg(long, help_heading = "Waiting")]
     detach: bool,
     /// Idempotency key: repeating a request with the same key starts no second run
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", help_heading = "Waiting")]
     key: Option<String>,
     /// A command instead of an agent
     #[arg(value_name = "CMD", last = true, conflicts_with = "agent")]

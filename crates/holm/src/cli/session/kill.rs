@@ -1,6 +1,6 @@
 //! `holm session kill`: ends sessions.
 
-use super::super::output::GOOD;
+use super::super::output::{GOOD, printable};
 use super::super::{Context, Outcome, connect};
 use super::find;
 use clap::Args;
@@ -33,7 +33,8 @@ pub fn run(context: &Context, arguments: KillArgs) -> Outcome {
     context.output.done(&ended, || {
         let lines = ended.sessions.iter().map(|session| {
             let code = session.exit_code.unwrap_or_default();
-            format!("{GOOD}✓{GOOD:#} {} ended with exit code {code}", session.id)
+            let name = printable(session.name.as_ref().unwrap_or(&session.id));
+            format!("{GOOD}✓{GOOD:#} session {name} ended with exit code {code}")
         });
         lines.collect::<Vec<_>>().join("\n")
     });

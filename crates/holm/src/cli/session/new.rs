@@ -14,7 +14,6 @@ use holm_api::exec::Bytes;
 use holm_api::session::NewSession;
 use holm_core::Code;
 use holm_core::session::Size;
-use holm_core::session::protocol::Session;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -123,13 +122,13 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             return attach::attach(context, &client, &found, AttachMode::Write).await;
         }
         context.output.result(&session, || session.id.clone());
-        context.output.remark(&started(&session));
+        let name = session.name.as_ref().unwrap_or(&session.id);
+        let name = printable(name);
+        context
+            .output
+            .remark(&format!("{GOOD}✓{GOOD:#} session {name} started"));
+        let attach = format!("holm session attach {name}");
+        context.output.next(&[("attach it", &attach)]);
         Ok(ExitCode::SUCCESS)
     })
-}
-
-fn started(session: &Session) -> String {
-    let id = &session.id;
-    let name = session.name.as_deref().map(printable).unwrap_or_default();
-    format!("{GOOD}✓{GOOD:#} {id} {name}  `holm session attach {id}` attaches")
 }

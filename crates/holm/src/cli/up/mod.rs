@@ -53,13 +53,13 @@ pub struct UpArgs {
     /// Label: 1 to 40 characters of a-z, 0-9 and -. Default: a random one
     #[arg(value_name = "LABEL")]
     labels: Vec<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "What to create")]
     start: StartArgs,
     /// Start from a turn of another workspace (fix-login@2): its commit, and its files uncommitted
-    #[arg(long, value_name = "WS@N", conflicts_with_all = ["from", "dirty", "url"])]
+    #[arg(long, value_name = "WS@N", conflicts_with_all = ["from", "dirty", "url"], help_heading = "What to create")]
     at: Option<String>,
     /// A repository by its URL (https or ssh), instead of the one here
-    #[arg(long, value_name = "URL", conflicts_with = "dirty", value_hint = ValueHint::Url)]
+    #[arg(long, value_name = "URL", conflicts_with = "dirty", value_hint = ValueHint::Url, help_heading = "What to create")]
     url: Option<String>,
     /// A program with a token named the URL: refuse hosts on this machine
     #[arg(long, hide = true, requires = "url")]
@@ -68,31 +68,36 @@ pub struct UpArgs {
     #[arg(long, hide = true)]
     of_project: bool,
     /// Copy an ignored file or directory of the checkout; may be given several times
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = "What to create")]
     include: Vec<PathBuf>,
     /// Reuse this checkout's ignored build output (node_modules, target) in new workspaces
-    #[arg(long)]
+    #[arg(long, help_heading = "What to create")]
     warm: bool,
     /// Make several at once: LABEL-1, LABEL-2, …
-    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "What to create")]
     count: Option<u16>,
     /// Do not run `setup`, and start without what it makes
-    #[arg(long)]
+    #[arg(long, help_heading = "Waiting")]
     no_setup: bool,
     /// If `setup` fails, keep the workspace as it left it, to look into
-    #[arg(long, conflicts_with = "no_setup")]
+    #[arg(long, conflicts_with = "no_setup", help_heading = "Waiting")]
     keep: bool,
     /// Do not wait for services to become ready
-    #[arg(long)]
+    #[arg(long, help_heading = "Waiting")]
     no_wait: bool,
     /// Go on without what holm.toml asks of the host, instead of asking for approval
-    #[arg(long)]
+    #[arg(long, help_heading = "Safety")]
     untrusted: bool,
     /// Go on although this part of the isolation is missing; `holm doctor` names the parts
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "PART",
+        value_delimiter = ',',
+        help_heading = "Safety"
+    )]
     allow_degraded: Vec<String>,
     /// Start even if the limits of all running workspaces exceed this machine's memory or CPUs
-    #[arg(long)]
+    #[arg(long, help_heading = "Safety")]
     force: bool,
 }
 
