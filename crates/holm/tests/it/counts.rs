@@ -178,13 +178,6 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         flushes: 1,
     };
     check(run, &["run", "w0", "--", "true"]);
-    // The run before recorded its tree, so git is not asked what that is.
-    let after_a_change = |number: usize| {
-        let script = format!("echo {number} > changed");
-        island.holm(&["run", "w0", "--", "sh", "-c", &script]).ok();
-        counted(&island, &repository, &["run", "w0", "--", "true"])
-    };
-    needs(run, after_a_change).expect("it could be traced before");
     let ls = Counts {
         client: 80,
         others: 120,
@@ -200,4 +193,11 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         let mut asked = (0..10).map(|_| calls_of_keepers(&island, verb));
         assert!(asked.any(|calls| calls == 0), "each {verb:?} asked keepers");
     }
+    // The run before recorded its tree, so git is not asked what that is.
+    let after_a_change = |number: usize| {
+        let script = format!("echo {number} > changed");
+        island.holm(&["run", "w0", "--", "sh", "-c", &script]).ok();
+        counted(&island, &repository, &["run", "w0", "--", "true"])
+    };
+    needs(run, after_a_change).expect("it could be traced before");
 }
