@@ -9,7 +9,7 @@ use holm_core::{Code, Fault};
 use std::ffi::{OsStr, OsString};
 
 /// A word of other programs, and the verb that does it here.
-const HABITS: [(&str, &str); 15] = [
+const HABITS: [(&str, &str); 16] = [
     ("list", "ls"),
     ("ps", "ls"),
     ("delete", "rm"),
@@ -25,6 +25,7 @@ const HABITS: [(&str, &str); 15] = [
     ("inspect", "show"),
     ("kill", "stop"),
     ("log", "logs"),
+    ("resume", "start"),
 ];
 
 /// Options that stand before a verb and have no value.
@@ -102,7 +103,7 @@ pub fn fault(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> Fa
             let typed = text(ContextKind::InvalidArg).unwrap_or_default();
             unknown_argument(&typed, line, holm)
         }
-        ErrorKind::MissingRequiredArgument => missing(error, verb),
+        ErrorKind::MissingRequiredArgument => missing(error, line, holm),
         ErrorKind::TooFewValues if verb == Some("compare") => (
             "compare needs two or more workspaces of one project".to_owned(),
             "which there are   holm ls\ncompare two       holm compare WS WS".to_owned(),
@@ -162,10 +163,12 @@ fn unknown_argument(typed: &str, line: &[OsString], holm: &clap::Command) -> (St
     let (verb, command) = command_of(line, holm);
     let shown = typed.escape_debug();
     if !typed.starts_with('-') {
-        return (
-            format!("{verb} does not take another argument: {shown}"),
-            see(Some(&verb)),
-        );
+        let hint = match verb.as_str() {
+            "run" => "quote the message   holm run WS \"…\"".to_owned(),
+            verb => see(Some(verb)),
+        };
+        let message = format!("{verb} does not take another argument: {shown}");
+        return (message, hint);
     }
     let name = typed.split('=').next().unwrap_or(typed);
     let options = options_of(command);
@@ -226,8 +229,8 @@ fn nearest_option<'a>(typed: &str, options: &'a [String]) -> Option<&'a str> {
     near.min().map(|(_, option)| option)
 }
 
-fn missing(error: &clap::Error, verb: Option<&str>) -> (String, String) {
-    let verb = verb.unwrap_or("holm");
+fn missing(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> (String, String) {
+    let (verb, command) = command_of(line, holm);
     let names: Vec<String> = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(names)) => names.clone(),
         Some(ContextValue::String(name)) => vec![name.clone()],
@@ -239,14 +242,23 @@ fn missing(error: &clap::Error, verb: Option<&str>) -> (String, String) {
         other => other.to_owned(),
     };
     let words: Vec<String> = names.iter().map(word).collect();
-    let hint = match verb {
-        "exec" => "for example   holm exec fix-login -- npm test".to_owned(),
+    let hint = match verb.as_str() {
         "start" | "stop" | "rm" | "show" | "enter" | "logs" | "diff" => {
             "which there are   holm ls".to_owned()
         }
-        verb => see(Some(verb)),
+        verb => match first_example(command) {
+            Some(example) => format!("for example   {example}"),
+            None => see(Some(verb)),
+        },
     };
     (format!("{verb} needs {}", words.join(" and ")), hint)
+}
+
+/// The first line of a command's examples.
+fn first_example(command: &clap::Command) -> Option<String> {
+    let examples = command.get_after_help()?.to_string();
+    let first = examples.lines().nth(1)?.trim();
+    first.starts_with("holm ").then(|| first.to_owned())
 }
 
 fn first_paragraph(error: &clap::Error) -> String {

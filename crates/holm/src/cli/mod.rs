@@ -543,6 +543,16 @@ mod tests {
             "show needs a workspace",
             "which there are   holm ls",
         );
+        check(
+            "snapshot x",
+            "snapshot needs NAME",
+            "for example   holm snapshot fix-login before-upgrade",
+        );
+        check(
+            "run x fix it",
+            "run does not take another argument: it",
+            "quote the message   holm run WS \"…\"",
+        );
         check("--json", "holm needs a command", "see `holm help`");
         check("daemon", "daemon needs a command", "see `holm help daemon`");
         check("statsu", "no command statsu", "did you mean   holm status");

@@ -379,7 +379,7 @@ pub fn for_glyphs(text: &str) -> String {
 
 /// Whether the terminal draws more than ASCII: its locale is UTF-8, and it is neither `dumb` nor the
 /// console of Linux.
-fn has_glyphs() -> bool {
+pub fn has_glyphs() -> bool {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL")
         .or_else(|| set("LC_CTYPE"))

@@ -2,7 +2,7 @@
 //! why, its last output, and what to type. Used by `up`, `start`, `restart` and `service`.
 
 use super::figures::duration;
-use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_bar, printable};
+use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_bar, has_glyphs, printable};
 use super::progress::{LINE_EVERY, PATIENCE};
 use super::up::Left;
 use super::{Context, Outcome, connect, exit_code};
@@ -453,7 +453,12 @@ fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     // The template is a constant; if it is wrong, the plain one is good enough.
     if let Ok(style) = ProgressStyle::with_template("{msg}\n  {spinner} {elapsed}") {
-        bar.set_style(style);
+        let turning = if has_glyphs() {
+            "◐◓◑◒◐"
+        } else {
+            "|/-\\|"
+        };
+        bar.set_style(style.tick_chars(turning));
     }
     bar.enable_steady_tick(TICK);
     bar
