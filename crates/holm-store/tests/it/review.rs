@@ -15,7 +15,7 @@ pub fn at(millisecond: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + millisecond).unwrap()
 }
 
-fn turn(workspace: &WorkspaceId, number: u64) -> TurnRecord {
+pub fn turn(workspace: &WorkspaceId, number: u64) -> TurnRecord {
     TurnRecord {
         workspace: workspace.clone(),
         number,
