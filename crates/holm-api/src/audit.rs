@@ -1,5 +1,6 @@
 //! `GET /audit`: the record of requests that changed something.
 
+use crate::review::ApprovalBasis;
 use holm_core::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -34,6 +35,9 @@ pub struct AuditEntry {
     #[serde(default)]
     #[schema(required)]
     pub outcome: Option<String>,
+    /// For an approval: what holm had recorded about the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<ApprovalBasis>,
     /// How many requests this entry stands for.
     pub count: u64,
 }

@@ -26,7 +26,7 @@ pub struct Comment {
     pub lines: String,
     pub text: String,
     pub state: CommentState,
-    /// The lines are others now.
+    /// The lines were changed or deleted since; `lines` are those that it was made on.
     pub stale: bool,
     /// The round that it was sent in; null: not sent.
     #[schema(required)]

@@ -104,7 +104,7 @@ pub struct Risk {
 }
 
 /// What holm recorded since `from`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Evidence {
     pub commands: Vec<CommandEvidence>,
     pub checks: Vec<CheckEvidence>,
@@ -150,10 +150,25 @@ pub struct HostEvidence {
     pub count: u64,
 }
 
-/// A volume whose content changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// A volume whose files changed: since it had its first content, or since `from`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeEvidence {
     pub name: String,
+    /// Files that were written; 0 if files were only deleted. A server writes files by itself.
+    #[serde(default)]
+    pub files: u64,
+    /// It was reset, or restored from a snapshot, since `from`.
+    #[serde(default)]
+    pub replaced: bool,
+    /// Other workspaces write it too.
+    #[serde(default)]
+    pub shared: bool,
+    /// It has more files than holm looks at.
+    #[serde(default)]
+    pub partial: bool,
+    /// The services that name its path in their command or environment.
+    #[serde(default)]
+    pub services: Vec<String>,
 }
 
 /// Files that were written outside of the tree.
@@ -249,11 +264,21 @@ pub struct Approval {
     pub at: Option<String>,
     #[schema(required)]
     pub by: Option<String>,
+    #[schema(required)]
+    pub basis: Option<ApprovalBasis>,
     /// `fetch`, `apply` and `merge` demand an approval.
     pub required: bool,
     /// Who demands it: `settings`, `policy` or `holm.toml`.
     #[schema(required)]
     pub required_by: Option<String>,
+}
+
+/// What holm had recorded about a tree when a person approved it, since the commit that the workspace started from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalBasis {
+    /// The heaviest first, at most 1000.
+    pub risks: Vec<Risk>,
+    pub evidence: Evidence,
 }
 
 /// Workspaces of one project side by side, each with its last turn. No winner is named.

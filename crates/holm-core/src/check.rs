@@ -117,7 +117,7 @@ impl CheckState {
     }
 }
 
-/// RunEnding many checks run at once. A check has services and tests of its own, so by default every second core
+/// How many checks run at once. A check has services and tests of its own, so by default every second core
 /// runs one.
 pub fn at_once(asked: Option<u64>, cores: usize) -> usize {
     match asked.and_then(|asked| usize::try_from(asked).ok()) {

@@ -84,20 +84,38 @@ pub fn lines_of(content: &str, first: u64, last: u64) -> Option<String> {
     Some(lines.get(first.checked_sub(1)?..last)?.join("\n"))
 }
 
+/// `62`, or `62-64`.
+pub fn lines_in_words(first: u64, last: u64) -> String {
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first}-{last}")
+    }
+}
+
 // === impl Anchor ===
 
 impl Anchor {
-    /// Whether the file no longer has the lines where the comment is. `now` is the file's blob and content, if
-    /// there is one.
-    pub fn is_stale(&self, now: Option<(&str, Option<&str>)>) -> bool {
-        match now {
-            None => true,
-            Some((blob, _)) if blob == self.blob => false,
-            Some((_, content)) => {
-                let lines = content.and_then(|content| lines_of(content, self.first, self.last));
-                lines.as_deref() != Some(&self.snippet)
+    /// The first and the last commented line after changes of the file, which are in the order of its lines and without
+    /// unchanged lines around them. `None`: the lines themselves changed.
+    pub fn follow(&self, changes: &[Hunk]) -> Option<(u64, u64)> {
+        let (mut first, mut last) = (self.first, self.last);
+        for change in changes {
+            // Lines that are only added are behind the line with the number `old_start`.
+            let (is_before, is_behind) = if change.old_lines == 0 {
+                (change.old_start < self.first, change.old_start >= self.last)
+            } else {
+                let end = change.old_start + change.old_lines;
+                (end <= self.first, change.old_start > self.last)
+            };
+            if is_before {
+                first = (first + change.new_lines).checked_sub(change.old_lines)?;
+                last = (last + change.new_lines).checked_sub(change.old_lines)?;
+            } else if !is_behind {
+                return None;
             }
         }
+        Some((first, last))
     }
 
     /// Whether a change of the file, without unchanged lines around it, is one of the commented lines or next to them.
@@ -111,11 +129,7 @@ impl Anchor {
 
     /// `62`, or `62-64`.
     pub fn lines(&self) -> String {
-        if self.first == self.last {
-            self.first.to_string()
-        } else {
-            format!("{}-{}", self.first, self.last)
-        }
+        lines_in_words(self.first, self.last)
     }
 }
 
@@ -231,15 +245,35 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_is_stale_when_its_lines_changed() {
-        let anchor = anchor();
-        assert!(!anchor.is_stale(Some(("b1", None))));
-        assert!(!anchor.is_stale(Some(("b2", Some("ONE\ntwo\nthree\n")))));
-        assert!(anchor.is_stale(Some(("b2", Some("zero\none\ntwo\nthree\n")))));
-        assert!(anchor.is_stale(Some(("b2", Some("one\n")))));
-        assert!(anchor.is_stale(Some(("b2", None))));
-        assert!(anchor.is_stale(None));
-        assert_eq!(anchor.lines(), "2-3");
+    fn an_anchor_follows_its_lines_until_they_change() {
+        let change = |old_start, old_lines, new_lines| Hunk {
+            old_start,
+            old_lines,
+            new_lines,
+            ..Hunk::default()
+        };
+        let check = |changes: &[Hunk], expect: Option<(u64, u64)>| {
+            assert_eq!(anchor().follow(changes), expect, "{changes:?}");
+        };
+        check(&[], Some((2, 3)));
+        // Lines are added before, right before, between, and right behind.
+        check(&[change(0, 0, 4)], Some((6, 7)));
+        check(&[change(1, 0, 1)], Some((3, 4)));
+        check(&[change(2, 0, 1)], None);
+        check(&[change(3, 0, 1)], Some((2, 3)));
+        // The line before is replaced or deleted; the line behind too.
+        check(&[change(1, 1, 1)], Some((2, 3)));
+        check(&[change(1, 1, 0)], Some((1, 2)));
+        check(&[change(4, 1, 9)], Some((2, 3)));
+        check(&[change(1, 1, 3), change(4, 2, 0)], Some((4, 5)));
+        // A commented line is replaced or deleted.
+        for start in [2, 3] {
+            check(&[change(start, 1, 1)], None);
+            check(&[change(start, 1, 0)], None);
+        }
+        check(&[change(1, 2, 2)], None);
+        check(&[change(1, 9, 0)], None);
+        assert_eq!(anchor().lines(), "2-3");
     }
 
     #[test]

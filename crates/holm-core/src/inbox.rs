@@ -5,11 +5,13 @@
 //! made [`inert`](crate::notify::inert) here.
 
 mod facts;
+mod reason;
 
 pub use facts::{
     CheckFact, CommentFact, ConflictFact, Facts, LimitFacts, NoticeFact, Refusal, RunFact,
-    SessionFact, UnreadFact,
+    SessionFact, TurnFailureFact, UnreadFact,
 };
+pub use reason::{Group, Reason};
 
 use crate::config::rough_size;
 use crate::notify::{Millis, inert};
@@ -18,39 +20,6 @@ use crate::run::RunState;
 use crate::turn::numbers;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-/// Why a workspace needs a person, the most urgent first.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = InboxReason)]
-pub enum Reason {
-    /// A session rang, or a program called `notify`.
-    Question,
-    /// Egress or policy said no.
-    Refused,
-    /// Memory, disk, another resource or a time limit was used up.
-    Limit,
-    /// An agent's session has neither written nor used a processor for [`STALLED_AFTER`].
-    Stalled,
-    /// The workspace, a service, a run or a check failed.
-    Failed,
-    /// Another live workspace of the project changed the same lines.
-    Conflict,
-    /// A run ended with changes that no person has looked at.
-    Ready,
-    /// An agent answered review comments.
-    Comment,
-}
-
-/// The parts of the inbox, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
-    Waiting,
-    Broken,
-    Ready,
-}
 
 /// Who wrote an item's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -89,6 +58,8 @@ pub enum Next {
     Run(String),
     Compare(String),
     Review,
+    /// Record the tree of now, and show it.
+    Mark,
 }
 
 /// What needs a person in a workspace, most urgent first.
@@ -303,6 +274,7 @@ impl Facts {
             let cause = format!("failed-{}", run.id);
             found.push(Item::of_holm(cause, Reason::Failed, text, ended, next));
         }
+        found.extend(self.unrecorded());
         for check in &self.checks {
             if check.has_passed || !self.is_unseen(check.at) {
                 continue;
@@ -320,6 +292,16 @@ impl Facts {
             ));
         }
         found
+    }
+
+    /// A person would otherwise take the turn before for the newest work.
+    fn unrecorded(&self) -> Option<Item> {
+        let failure = self.turn_failure.as_ref()?;
+        self.is_unseen(failure.at).then(|| {
+            let text = inert(&format!("Its changes are not recorded: {}", failure.text));
+            let cause = "failed-turn".to_owned();
+            Item::of_holm(cause, Reason::Failed, text, failure.at, Next::Mark)
+        })
     }
 
     fn conflicts(&self, now: Millis) -> Vec<Item> {
@@ -496,83 +478,7 @@ impl Next {
                 format!("holm compare {workspace} {project}{other}")
             }
             Next::Review => format!("holm review {workspace}"),
-        }
-    }
-}
-
-// === impl Reason ===
-
-impl Reason {
-    pub const ALL: [Self; 8] = [
-        Self::Question,
-        Self::Refused,
-        Self::Limit,
-        Self::Stalled,
-        Self::Failed,
-        Self::Conflict,
-        Self::Ready,
-        Self::Comment,
-    ];
-    /// Its words, in the same order.
-    pub const WORDS: [&'static str; 8] = [
-        "question", "refused", "limit", "stalled", "failed", "conflict", "ready", "comment",
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.as_str() == text)
-    }
-
-    pub fn group(self) -> Group {
-        match self {
-            Self::Question | Self::Refused | Self::Limit | Self::Stalled => Group::Waiting,
-            Self::Failed | Self::Conflict => Group::Broken,
-            Self::Ready | Self::Comment => Group::Ready,
-        }
-    }
-
-    /// What the next command is for.
-    pub fn purpose(self) -> &'static str {
-        match self {
-            Self::Question => "answer it",
-            Self::Refused | Self::Limit | Self::Stalled => "look at it",
-            Self::Failed => "see why",
-            Self::Conflict => "compare it",
-            Self::Ready | Self::Comment => "read it",
-        }
-    }
-}
-
-// === impl Group ===
-
-impl Group {
-    pub const ALL: [Self; 3] = [Self::Waiting, Self::Broken, Self::Ready];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "Waiting for you",
-            Self::Broken => "Broken",
-            Self::Ready => "Ready to read",
-        }
-    }
-
-    /// For pipes.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Broken => "broken",
-            Self::Ready => "ready",
-        }
-    }
-
-    pub fn glyph(self) -> &'static str {
-        match self {
-            Self::Waiting => "◆",
-            Self::Broken => "✗",
-            Self::Ready => "●",
+            Next::Mark => format!("holm review {workspace} --mark"),
         }
     }
 }

@@ -399,3 +399,21 @@ fn a_hostile_text_is_bounded_in_every_item() {
         assert!(!item.text.contains(steers), "{:?}", item.text);
     }
 }
+
+#[test]
+fn work_that_could_not_be_recorded_needs_a_person_until_one_looked() {
+    let mut facts = Facts {
+        turn_failure: Some(TurnFailureFact {
+            at: minutes_ago(5),
+            text: "git\x1b[2J timed out".to_owned(),
+        }),
+        ..Facts::default()
+    };
+    let text =
+        "failed | Its changes are not recorded: git[2J timed out | 5 | holm review shop/x --mark";
+    check(&facts, &[text]);
+    facts.looked_at = Some(minutes_ago(6));
+    check(&facts, &[text]);
+    facts.looked_at = Some(minutes_ago(4));
+    check(&facts, &[]);
+}

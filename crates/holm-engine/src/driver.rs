@@ -112,12 +112,37 @@ pub enum Blob {
 /// What programs of a workspace left outside of its tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
-    /// A digest of the names, sizes and times of each volume's files.
-    pub volumes: BTreeMap<String, String>,
+    /// The volumes that changed since the time that was asked for.
+    pub volumes: Vec<ChangedVolume>,
     /// Files that changed since the time that was asked for.
     pub outside: Vec<OutsideFiles>,
     /// Everything that runs, besides init.
     pub processes: Vec<RunningProcess>,
+}
+
+/// From when on changes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// The workspace was created at this time. A volume counts from the moment that it had its first content.
+    Creation(Duration),
+    /// A turn was recorded at this time. A volume that was replaced since then has changed.
+    Turn(Duration),
+}
+
+/// A volume whose files changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedVolume {
+    pub name: String,
+    /// Files that were written; none if files were only deleted.
+    pub files: u64,
+    /// It was reset, or restored from a snapshot.
+    pub is_replaced: bool,
+    /// Other workspaces write it too.
+    pub is_shared: bool,
+    /// It has more files than holm looks at.
+    pub is_partial: bool,
+    /// The services that name its path in their command or environment.
+    pub services: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +215,16 @@ pub trait Driver: Storage {
     }
 
     /// What programs of a workspace left outside of its tree, since a time after the epoch.
-    async fn traces(&self, _spec: &WorkspaceSpec, _since: Duration) -> Result<Traces, Fault> {
+    async fn traces(&self, _spec: &WorkspaceSpec, _since: Since) -> Result<Traces, Fault> {
         Ok(Traces::default())
+    }
+
+    /// A digest of the names, sizes and times of the files of each volume.
+    async fn volume_digests(
+        &self,
+        _spec: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, String>, Fault> {
+        Ok(BTreeMap::new())
     }
 
     /// Removes a workspace that was never acknowledged to a user.

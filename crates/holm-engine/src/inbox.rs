@@ -1,7 +1,7 @@
 //! What the store knows for the inbox: notices of programs inside, when an item opened, and a summary of runs, turns,
 //! looks and comments of all live workspaces in one read.
 
-use crate::review::{CheckRecord, CommentRecord, Look, TurnDetails};
+use crate::review::{CheckRecord, CommentRecord, Look, TurnDetails, TurnFailure};
 use crate::run::RunDetails;
 use crate::store_error::StoreError;
 use holm_core::run::RunState;
@@ -53,6 +53,8 @@ pub struct InboxRecords {
     pub has_conflicts: bool,
     /// Requests of the workspace that were refused, with their number and the time of the last.
     pub forbidden: Vec<(String, u64, Timestamp)>,
+    /// Its last recording of a turn failed.
+    pub turn_failure: Option<TurnFailure>,
     /// The causes of its open items, with the time when each was first seen.
     pub opened: Vec<OpenItem>,
 }

@@ -36,12 +36,21 @@ pub struct TurnDetails {
     pub layer: Option<String>,
     /// Where the layer and git inside differ.
     pub discrepancies: Vec<Discrepancy>,
-    /// A digest of each volume's content, as far as it was looked at.
-    pub volumes: BTreeMap<String, String>,
     /// Found after it was recorded, with the last turns of the other live workspaces and the branch. Earlier
     /// records have none.
     #[serde(default)]
     pub conflicts: Vec<Conflict>,
+}
+
+/// The tree of a workspace could not be recorded, and has not been since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnFailure {
+    pub workspace: WorkspaceId,
+    pub at: Timestamp,
+    /// Of the turn that is missing.
+    pub cause: TurnCause,
+    /// Why.
+    pub text: String,
 }
 
 /// The last look of a person at a workspace's work.
@@ -138,7 +147,7 @@ impl CommentRecord {
 
 /// The part of the store that reviews need. Every method is one transaction.
 pub trait ReviewStore {
-    /// Adds a turn. Durable. `NoSuchWorkspace`.
+    /// Adds a turn, which ends a failure to record one. Durable. `NoSuchWorkspace`.
     fn add_turn(&self, turn: &TurnRecord) -> Result<(), StoreError>;
 
     /// The turns of a workspace, also of one in the trash, oldest first.
@@ -153,8 +162,15 @@ pub trait ReviewStore {
     /// turn and those that were approved, commented, checked or looked at stay.
     fn forget_surplus_turns(&self, id: &WorkspaceId, kept: u64) -> Result<Vec<u64>, StoreError>;
 
-    /// Inserts or replaces a comment. Durable. `NoSuchWorkspace`.
-    fn save_comment(&self, comment: &CommentRecord) -> Result<(), StoreError>;
+    /// Durable. A workspace that does not exist is ignored.
+    fn note_turn_failure(&self, failure: &TurnFailure) -> Result<(), StoreError>;
+
+    fn turn_failure(&self, id: &WorkspaceId) -> Result<Option<TurnFailure>, StoreError>;
+
+    fn forget_turn_failure(&self, id: &WorkspaceId) -> Result<(), StoreError>;
+
+    /// Inserts or replaces comments, all or none. Durable. `NoSuchWorkspace`.
+    fn save_comments(&self, comments: &[CommentRecord]) -> Result<(), StoreError>;
 
     /// The comments of a workspace, oldest first.
     fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, StoreError>;

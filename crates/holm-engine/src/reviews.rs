@@ -1,8 +1,10 @@
 //! Turns, looks, checks, approvals and the inbox in the store, for the server.
 
 use crate::engine::Engine;
+use crate::failpoint::{self, Moment};
 use crate::inbox::{InboxRecords, NoticeRecord, OpenItem};
-use crate::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnRecord};
+use crate::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnFailure, TurnRecord};
+use holm_core::session::protocol::SessionRequest;
 use holm_core::{Fault, WorkspaceId};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
@@ -42,9 +44,70 @@ impl Engine {
             .await
     }
 
-    pub async fn save_comment(&self, comment: CommentRecord) -> Result<(), Fault> {
+    pub async fn note_turn_failure(&self, failure: TurnFailure) -> Result<(), Fault> {
         let store = &self.inner.store;
-        store.call(move |store| store.save_comment(&comment)).await
+        store
+            .call(move |store| store.note_turn_failure(&failure))
+            .await
+    }
+
+    pub fn turn_failure(&self, id: &WorkspaceId) -> Result<Option<TurnFailure>, Fault> {
+        self.inner.store.read(|store| store.turn_failure(id))
+    }
+
+    /// Costs a look into the store if there is no failure.
+    pub async fn forget_turn_failure(&self, id: &WorkspaceId) -> Result<(), Fault> {
+        if self.turn_failure(id)?.is_none() {
+            return Ok(());
+        }
+        let (store, id) = (&self.inner.store, id.clone());
+        store
+            .call(move |store| store.forget_turn_failure(&id))
+            .await
+    }
+
+    pub async fn save_comments(&self, comments: Vec<CommentRecord>) -> Result<(), Fault> {
+        let store = &self.inner.store;
+        store
+            .call(move |store| store.save_comments(&comments))
+            .await
+    }
+
+    /// Types a round into a session. What is about to happen is stored first: if the daemon dies meanwhile, the comments say
+    /// that the delivery is not confirmed, and no later round has them again.
+    pub async fn deliver_round(
+        &self,
+        id: &WorkspaceId,
+        session: &str,
+        text: String,
+        mut comments: Vec<CommentRecord>,
+    ) -> Result<Vec<CommentRecord>, Fault> {
+        let before = comments.clone();
+        let note = |comments: &mut Vec<CommentRecord>, delivered: String| {
+            for comment in comments {
+                comment.details.delivered = Some(delivered.clone());
+            }
+        };
+        note(&mut comments, format!("session {session}, not confirmed"));
+        self.save_comments(comments.clone()).await?;
+        failpoint::pass("round", Moment::Before)?;
+        let request = SessionRequest::Send {
+            session: session.to_owned(),
+            text: text.into_bytes(),
+            keys: vec!["Enter".to_owned()],
+        };
+        if let Err(fault) = self.session_request(id, request).await {
+            let drafts = before.into_iter().map(|mut comment| {
+                comment.details.round = None;
+                comment
+            });
+            self.save_comments(drafts.collect()).await?;
+            return Err(fault);
+        }
+        failpoint::pass("round", Moment::After)?;
+        note(&mut comments, format!("session {session}"));
+        self.save_comments(comments.clone()).await?;
+        Ok(comments)
     }
 
     pub async fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, Fault> {

@@ -26,6 +26,9 @@ pub struct RunDetails {
     pub agent: Option<String>,
     pub command: Vec<String>,
     pub message: Option<String>,
+    /// The numbers of the review comments in the message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<u64>,
     pub timeout_ms: u64,
     pub started_ms: Option<i64>,
     pub ended_ms: Option<i64>,

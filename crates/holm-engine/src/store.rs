@@ -174,6 +174,8 @@ pub struct AuditEntry {
     pub code: Option<String>,
     /// The result, if it was known only after the response began.
     pub outcome: Option<String>,
+    /// What holm had recorded about an approved tree, as JSON.
+    pub evidence: Option<String>,
     /// How many requests this entry stands for.
     pub count: u64,
 }
@@ -385,8 +387,8 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
     /// nothing changes.
     fn set_canonical(&self, wanted: &[Canonical]) -> Result<(), StoreError>;
 
-    /// Inserts a run that is about to start. If the workspace has a run with the same key, that one is
-    /// returned and nothing is written.
+    /// Inserts a run that is about to start, and records its comments as delivered to it. If the workspace has a run with
+    /// the same key, that one is returned and nothing is written. `CommentsTaken`.
     fn insert_run(&self, run: &RunRecord) -> Result<Option<RunRecord>, StoreError>;
 
     fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
@@ -394,9 +396,13 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
     /// Updates a run that is about to be acknowledged. Durable.
     fn keep_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
-    /// Updates a run; an unknown one is ignored.
+    /// Updates a run; an unknown one is ignored. The comments of a run that was lost before it started wait again.
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
+    /// Updates a run that did not start and is about to, and records its comments as delivered to it. `CommentsTaken`.
+    fn renew_run(&self, run: &RunRecord) -> Result<(), StoreError>;
+
+    /// Deletes a run. The comments of a run that did not start wait again.
     fn forget_run(&self, id: &RunId) -> Result<(), StoreError>;
 
     /// Runs with their positions, newest first.

@@ -17,6 +17,8 @@ pub enum StoreError {
     ProjectInUse { project: ProjectId, live: u64 },
     #[error("the host port {0} is claimed")]
     PortTaken(u16),
+    #[error("another run of workspace {0} got its review comments first")]
+    CommentsTaken(WorkspaceId),
     #[error("workspace {0} belongs to the user and cannot be forgotten")]
     Acknowledged(WorkspaceId),
     #[error("the state in {path} was written by a newer holm (schema {found}, known {known})")]
@@ -87,6 +89,10 @@ impl From<StoreError> for Fault {
             StoreError::PortTaken(_) => (
                 Code::Busy,
                 "`holm ports` lists the host ports that are claimed".to_owned(),
+            ),
+            StoreError::CommentsTaken(id) => (
+                Code::Busy,
+                format!("`holm comments {id}` says which run; then run again"),
             ),
             StoreError::Acknowledged(_) | StoreError::Failed { .. } => (
                 Code::Internal,

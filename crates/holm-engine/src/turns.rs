@@ -8,6 +8,7 @@
 use crate::command::Stopped;
 use crate::driver::LayerChanges;
 use crate::engine::Engine;
+use crate::failpoint::{self, Moment};
 use crate::inside::{Question, ask, complaints, failed};
 use holm_core::exec::Masking;
 use holm_core::head::object_id;
@@ -282,6 +283,7 @@ impl Engine {
             input: input(&request),
             masking: Masking::Never,
         };
+        failpoint::pass("turn", Moment::Before)?;
         let keeper = self.inner.driver(spec)?.keeper(id);
         let mut reader = Reader::new(pack);
         let answer = ask(&keeper, question, |piece, _| reader.take(piece)).await?;

@@ -9,8 +9,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holm_api::audit::{AuditEntry as ApiEntry, AuditList, AuditQuery};
+use holm_api::review::ApprovalBasis;
 use holm_api::route::Route;
-use holm_core::{Code, RequestId, WorkspaceId};
+use holm_core::{Code, Fault, RequestId, WorkspaceId};
 use holm_engine::Engine;
 use holm_engine::store::{
     AuditEntry, AuditFilter, AuditNote, AuditOutcome, AuditRecord, AuditResults,
@@ -106,12 +107,13 @@ async fn list(
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| last.cursor);
-    let audit = found.into_iter().map(to_api).collect();
+    let audit = found.into_iter().map(to_api).collect::<Result<_, _>>()?;
     Ok(Json(AuditList { audit, next }))
 }
 
-fn to_api(AuditRecord { cursor, entry }: AuditRecord) -> ApiEntry {
-    ApiEntry {
+fn to_api(AuditRecord { cursor, entry }: AuditRecord) -> Result<ApiEntry, Fault> {
+    let basis = entry.evidence.as_deref().map(approval_basis).transpose()?;
+    Ok(ApiEntry {
         cursor,
         time: time(entry.at),
         actor: entry.actor,
@@ -121,10 +123,19 @@ fn to_api(AuditRecord { cursor, entry }: AuditRecord) -> ApiEntry {
         workspace: entry.workspace.map(|id| id.to_string()),
         subject: entry.subject,
         outcome: entry.outcome,
+        basis,
         status: entry.status,
         code: entry.code,
         count: entry.count,
-    }
+    })
+}
+
+/// Reads what was stored with an approval.
+pub fn approval_basis(stored: &str) -> Result<ApprovalBasis, Fault> {
+    serde_json::from_str(stored).map_err(|error| {
+        let message = "the stored evidence of an approval is damaged";
+        Fault::new(Code::CorruptState, message, "holm doctor").because(error)
+    })
 }
 
 /// How a request was answered.
@@ -137,7 +148,11 @@ pub struct Answered {
 /// What a request did, for its entry. A route puts it into its response, so that the entry is
 /// written once, with it.
 #[derive(Clone)]
-pub struct Outcome(pub String);
+pub struct Outcome {
+    pub text: String,
+    /// What holm had recorded about an approved tree, as JSON.
+    pub evidence: Option<String>,
+}
 
 // === impl Audit ===
 
@@ -191,6 +206,7 @@ impl Audit {
             status: StatusCode::OK.as_u16(),
             code: None,
             outcome: Some(outcome),
+            evidence: None,
             count: 1,
         };
         self.write(entry).await;
@@ -217,6 +233,10 @@ impl Audit {
         if !is_worth_it {
             return;
         }
+        let (outcome, evidence) = match outcome {
+            Some(outcome) => (Some(outcome.text), outcome.evidence),
+            None => (None, None),
+        };
         let entry = AuditEntry {
             at: Timestamp::now(),
             actor,
@@ -232,7 +252,8 @@ impl Audit {
             subject: asked.subject.clone(),
             status: status.as_u16(),
             code: code.map(|code| code.as_str().to_owned()),
-            outcome: outcome.map(|Outcome(text)| text),
+            outcome,
+            evidence,
             count: 1,
         };
         if counts && !self.is_first(&entry) {

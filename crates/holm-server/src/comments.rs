@@ -10,12 +10,14 @@ use super::view;
 use axum::Json;
 use axum::extract::State;
 use holm_api::comment::{Act, Action, Comment, CommentList, NewComment, Reply, Round, Send};
-use holm_core::comment::{Anchor, CommentSide, CommentState, LONGEST, Told, lines_of, message};
+use holm_core::comment::{
+    Anchor, CommentSide, CommentState, LONGEST, Told, lines_in_words, lines_of, message,
+};
 use holm_core::hunk::{self, Hunk};
-use holm_core::session::protocol::{SessionRequest, SessionState};
+use holm_core::session::protocol::SessionState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::review::{CommentDetails, CommentRecord, ReplyRecord, TurnRecord};
-use holm_engine::{clock, try_blocking};
+use holm_engine::{NewRun, clock, try_blocking};
 use holm_git::TurnObjects;
 use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
@@ -99,8 +101,12 @@ async fn add(
             ..CommentDetails::default()
         },
     };
-    app.engine.save_comment(record.clone()).await?;
-    Ok(Json(comment(&record, false, Vec::new())))
+    app.engine.save_comments(vec![record.clone()]).await?;
+    let place = Place {
+        lines: Some((new.first, new.last)),
+        changes: Vec::new(),
+    };
+    Ok(Json(comment(&record, place)))
 }
 
 async fn send(
@@ -148,11 +154,15 @@ async fn act(
         match act.action {
             Action::Reply => {}
             Action::Resolve => record.details.state = CommentState::Resolved,
-            Action::Reopen => record.details.state = CommentState::Open,
+            // The next round brings it to the agent again.
+            Action::Reopen => {
+                record.details.state = CommentState::Open;
+                (record.details.round, record.details.delivered) = (None, None);
+            }
         }
         record.details.answered_at = caller.is_guest().then(|| view::time(clock::wall()));
         let detail = json!({ "comment": record.id(), "by": caller.actor(), "action": act.action });
-        app.engine.save_comment(record).await?;
+        app.engine.save_comments(vec![record]).await?;
         app.events.emit(&id, "comment.answered", detail).await;
     }
     let mut comments = app.comments(&id).await?;
@@ -168,9 +178,8 @@ impl App {
         self.engine.project_of(id).await?;
         let records = self.engine.comments(id).await?;
         let Some(last) = self.engine.last_turn(id).await? else {
-            let stale = records
-                .iter()
-                .map(|record| comment(record, true, Vec::new()));
+            let stale = records.iter();
+            let stale = stale.map(|record| comment(record, Place::default()));
             return Ok(stale.collect());
         };
         let objects = self.turn_objects(id).await?;
@@ -186,28 +195,16 @@ impl App {
                 Some(start) if records.iter().any(is_old) => objects.entries(start, &paths)?,
                 _ => HashMap::new(),
             };
-            let known = entries.values().chain(before.values());
-            let blobs: Vec<String> = known.map(|entry| entry.object.clone()).collect();
-            let contents = objects.contents(&blobs, LARGEST_FILE)?;
-            let texts: HashMap<&String, String> = contents
-                .iter()
-                .map(|(blob, content)| (blob, String::from_utf8_lossy(content).into_owned()))
-                .collect();
             let mut changes = Changes::new(&objects, secrets);
             let mut told = Vec::new();
             for record in &records {
                 let anchor = &record.details.anchor;
                 let entries = if is_old(record) { &before } else { &entries };
-                let entry = entries.get(anchor.path.as_bytes());
-                let now = entry.map(|entry| {
-                    let content = texts.get(&entry.object).map(String::as_str);
-                    (entry.object.as_str(), content)
-                });
-                let changed = match now {
-                    Some((blob, Some(_))) => changes.of(anchor, blob)?,
-                    _ => Vec::new(),
+                let place = match entries.get(anchor.path.as_bytes()) {
+                    Some(entry) => changes.of(anchor, &entry.object)?,
+                    None => Place::default(),
                 };
-                told.push(comment(record, anchor.is_stale(now), changed));
+                told.push(comment(record, place));
             }
             Ok(told)
         })
@@ -279,20 +276,20 @@ impl App {
             Some(session) => Some(session),
             None => self.only_agent(id).await?,
         };
-        if let Some(session) = &to {
-            let request = SessionRequest::Send {
-                session: session.clone(),
-                text: told(round, &drafts).into_bytes(),
-                keys: vec!["Enter".to_owned()],
-            };
-            self.engine.session_request(id, request).await?;
-        }
-        let delivered = to.map(|session| format!("session {session}"));
         for record in &mut drafts {
             record.details.round = Some(round);
-            record.details.delivered.clone_from(&delivered);
-            self.engine.save_comment(record.clone()).await?;
         }
+        let drafts = match &to {
+            Some(session) => {
+                let text = told(round, &drafts);
+                self.engine.deliver_round(id, session, text, drafts).await?
+            }
+            None => {
+                self.engine.save_comments(drafts.clone()).await?;
+                drafts
+            }
+        };
+        let delivered = to.map(|session| format!("session {session}"));
         let to = delivered.unwrap_or_else(|| NEXT_RUN.to_owned());
         let detail = json!({ "round": round, "comments": drafts.len(), "to": to });
         self.events.emit(id, "comment.sent", detail).await;
@@ -313,12 +310,9 @@ impl App {
         Ok(first.filter(|_| live.next().is_none()))
     }
 
-    /// Puts rounds that were not delivered before the message of a run of an agent.
-    pub async fn with_rounds(
-        &self,
-        id: &WorkspaceId,
-        message: Option<String>,
-    ) -> Result<(Option<String>, Vec<CommentRecord>), Fault> {
+    /// Puts rounds that were not delivered before the message of a run of an agent. The store records the delivery together with
+    /// the run.
+    pub async fn add_rounds(&self, id: &WorkspaceId, new: &mut NewRun) -> Result<(), Fault> {
         let waiting: Vec<CommentRecord> = self
             .engine
             .comments(id)
@@ -327,35 +321,13 @@ impl App {
             .filter(|record| record.details.round.is_some() && record.details.delivered.is_none())
             .filter(|record| record.details.state == CommentState::Open)
             .collect();
-        let Some(round) = waiting
-            .iter()
-            .filter_map(|record| record.details.round)
-            .max()
-        else {
-            return Ok((message, waiting));
-        };
-        let comments = told(round, &waiting);
-        let message = message.unwrap_or_default();
-        Ok((Some(format!("{comments}\n{message}")), waiting))
-    }
-
-    /// Records that a run got the comments. Answers that arrived meanwhile stay.
-    pub async fn note_delivered(
-        &self,
-        id: &WorkspaceId,
-        waiting: &[CommentRecord],
-        run: &str,
-    ) -> Result<(), Fault> {
-        if waiting.is_empty() {
-            return Ok(());
+        let rounds = waiting.iter().filter_map(|record| record.details.round);
+        if let Some(round) = rounds.max() {
+            let comments = told(round, &waiting);
+            let message = new.message.take().unwrap_or_default();
+            new.message = Some(format!("{comments}\n{message}"));
         }
-        let _lock = self.turns.lock(id).await;
-        let is_told =
-            |record: &CommentRecord| waiting.iter().any(|one| one.number == record.number);
-        for mut record in self.engine.comments(id).await?.into_iter().filter(is_told) {
-            record.details.delivered = Some(format!("run {run}"));
-            self.engine.save_comment(record).await?;
-        }
+        new.comments = waiting.iter().map(|record| record.number).collect();
         Ok(())
     }
 }
@@ -373,12 +345,26 @@ fn told(round: u64, records: &[CommentRecord]) -> String {
     message(round, &comments)
 }
 
-/// The changed lines of files since comments were made, each pair of contents compared once.
+/// Where the lines of a comment are now, and what changed there.
+#[derive(Default)]
+struct Place {
+    /// `None`: the comment is stale.
+    lines: Option<(u64, u64)>,
+    changes: Vec<Hunk>,
+}
+
+/// The changes of files since comments were made, each pair of contents compared once.
 struct Changes<'a> {
     objects: &'a TurnObjects,
-    /// Secrets are masked in them.
+    /// Secrets are masked in the lines that are shown.
     known: Known,
-    found: HashMap<(String, String), Vec<Hunk>>,
+    found: HashMap<(String, String), Change>,
+}
+
+struct Change {
+    /// All of them, without their lines. `None`: git does not compare these contents by lines.
+    moves: Option<Vec<Hunk>>,
+    shown: Vec<Hunk>,
 }
 
 // === impl Changes ===
@@ -392,24 +378,50 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// What changed in the lines of an anchor.
-    fn of(&mut self, anchor: &Anchor, now: &str) -> Result<Vec<Hunk>, Fault> {
-        let pair = (anchor.blob.clone(), now.to_owned());
-        if anchor.blob != now && !self.found.contains_key(&pair) && self.found.len() < MOST_COMPARED
-        {
-            let patch = self.objects.changed_lines(&anchor.blob, now)?;
-            let mut masker = Masker::new(self.known.clone());
-            let patch = [masker.take(&patch), masker.finish()].concat();
-            let parsed = hunk::parse(&String::from_utf8_lossy(&patch), MOST_LINES);
-            self.found.insert(pair.clone(), parsed.hunks);
+    /// A comment whose file became binary or too large, or one too many to compare, is stale: its lines are not known.
+    fn of(&mut self, anchor: &Anchor, now: &str) -> Result<Place, Fault> {
+        if anchor.blob == now {
+            return Ok(Place {
+                lines: Some((anchor.first, anchor.last)),
+                changes: Vec::new(),
+            });
         }
-        let hunks = self.found.get(&pair).into_iter().flatten();
-        let hunks = hunks.filter(|hunk| anchor.is_touched_by(hunk));
-        Ok(hunks.cloned().collect())
+        let pair = (anchor.blob.clone(), now.to_owned());
+        if !self.found.contains_key(&pair) {
+            if self.found.len() == MOST_COMPARED {
+                return Ok(Place::default());
+            }
+            let change = self.compare(anchor, now)?;
+            self.found.insert(pair.clone(), change);
+        }
+        let change = self.found.get(&pair);
+        let shown = change.into_iter().flat_map(|change| &change.shown);
+        let shown = shown.filter(|hunk| anchor.is_touched_by(hunk));
+        Ok(Place {
+            lines: change.and_then(|change| anchor.follow(change.moves.as_deref()?)),
+            changes: shown.cloned().collect(),
+        })
+    }
+
+    fn compare(&self, anchor: &Anchor, now: &str) -> Result<Change, Fault> {
+        let patch = self.objects.changed_lines(&anchor.blob, now)?;
+        // A masked secret may have had several lines, so the numbers are from the patch as it is.
+        let whole = hunk::parse(&String::from_utf8_lossy(&patch), usize::MAX);
+        let moves = whole.hunks.into_iter().map(|hunk| Hunk {
+            lines: Vec::new(),
+            ..hunk
+        });
+        let mut masker = Masker::new(self.known.clone());
+        let patch = [masker.take(&patch), masker.finish()].concat();
+        let shown = hunk::parse(&String::from_utf8_lossy(&patch), MOST_LINES);
+        Ok(Change {
+            moves: (!whole.binary).then(|| moves.collect()),
+            shown: shown.hunks,
+        })
     }
 }
 
-fn comment(record: &CommentRecord, is_stale: bool, changes: Vec<Hunk>) -> Comment {
+fn comment(record: &CommentRecord, place: Place) -> Comment {
     let details = &record.details;
     let replies = details.replies.iter().map(|reply| Reply {
         author: reply.author.clone(),
@@ -419,10 +431,13 @@ fn comment(record: &CommentRecord, is_stale: bool, changes: Vec<Hunk>) -> Commen
     Comment {
         id: record.id(),
         path: details.anchor.path.clone(),
-        lines: details.anchor.lines(),
+        lines: place.lines.map_or_else(
+            || details.anchor.lines(),
+            |(first, last)| lines_in_words(first, last),
+        ),
         text: details.text.clone(),
         state: details.state,
-        stale: is_stale,
+        stale: place.lines.is_none(),
         round: details.round,
         replies: replies.collect(),
         turn: details.turn,
@@ -433,7 +448,7 @@ fn comment(record: &CommentRecord, is_stale: bool, changes: Vec<Hunk>) -> Commen
         author: details.author.clone(),
         at: details.at.clone(),
         delivered: details.delivered.clone(),
-        changes,
+        changes: place.changes,
     }
 }
 

@@ -69,8 +69,9 @@ pub(crate) fn remove_token(transaction: &Transaction<'_>, id: &TokenId) -> Resul
 
 pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(), Trouble> {
     let insert = "INSERT INTO audit
-        (at, actor, request, method, route, workspace_id, status, code, count, subject, outcome)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        (at, actor, request, method, route, workspace_id, status, code, count, subject, outcome,
+         evidence)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     let cursor = transaction.prepare_cached(insert)?.insert(params![
         rows::text(entry.at),
         entry.actor,
@@ -83,6 +84,7 @@ pub(crate) fn add(transaction: &Transaction<'_>, entry: &AuditEntry) -> Result<(
         entry.count.cast_signed(),
         entry.subject,
         entry.outcome,
+        entry.evidence,
     ])?;
     let last = cursor.cast_unsigned().saturating_sub(AUDIT_KEPT);
     transaction
@@ -125,7 +127,7 @@ pub(crate) fn newest(
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(
         "SELECT cursor, at, actor, request, method, route, workspace_id, status, code, count,
-                subject, outcome
+                subject, outcome, evidence
          FROM audit
          WHERE cursor < ?1 AND (?3 IS NULL OR instr(actor, ?3) > 0)
            AND (?4 IS NULL OR workspace_id = ?4) AND (?5 IS NULL OR at >= ?5)
@@ -155,6 +157,7 @@ pub(crate) fn newest(
                 count: row.get::<_, i64>(9)?.cast_unsigned(),
                 subject: row.get(10)?,
                 outcome: row.get(11)?,
+                evidence: row.get(12)?,
             },
         })
     })?;

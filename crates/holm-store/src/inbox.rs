@@ -1,7 +1,7 @@
 //! SQL for the inbox: notices, open items, and what the inbox needs to know of all live workspaces.
 
 use crate::error::Trouble;
-use crate::review::{CHECK, check};
+use crate::review::{CHECK, TURN_FAILURE, check, failure};
 use crate::rows;
 use holm_core::run::RunState;
 use holm_core::{RunId, WorkspaceId};
@@ -59,6 +59,7 @@ pub(crate) fn records(connection: &Connection) -> Result<All, Trouble> {
     add_conflicts(connection, &mut all)?;
     add_forbidden(connection, &mut all)?;
     add_opened(connection, &mut all)?;
+    add_turn_failures(connection, &mut all)?;
     Ok(all)
 }
 
@@ -239,6 +240,17 @@ fn add_forbidden(connection: &Connection, all: &mut All) -> Result<(), Trouble> 
         let count = row.get::<_, i64>(2)?.cast_unsigned();
         let at = rows::parsed(row, 3, rows::timestamp)?;
         records.forbidden.push((row.get(1)?, count, at));
+        Ok(())
+    })
+}
+
+fn add_turn_failures(connection: &Connection, all: &mut All) -> Result<(), Trouble> {
+    let query = format!(
+        "SELECT {TURN_FAILURE} FROM turn_failures
+         WHERE workspace_id IN (SELECT id FROM workspaces WHERE removed_at IS NULL)"
+    );
+    each(connection, &query, all, |records, _, row| {
+        records.turn_failure = Some(failure(row)?);
         Ok(())
     })
 }

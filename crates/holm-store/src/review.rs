@@ -5,11 +5,25 @@ use crate::rows;
 use holm_core::WorkspaceId;
 use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
-use holm_engine::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnRecord};
+use holm_engine::review::{
+    CheckRecord, CommentRecord, Look, TreeApproval, TurnFailure, TurnRecord,
+};
+use holm_engine::run::RunRecord;
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+pub(crate) const TURN_FAILURE: &str = "workspace_id, at, cause, text";
+
+pub(crate) fn failure(row: &Row<'_>) -> Result<TurnFailure, rusqlite::Error> {
+    Ok(TurnFailure {
+        workspace: rows::parsed(row, 0, WorkspaceId::parse)?,
+        at: rows::parsed(row, 1, rows::timestamp)?,
+        cause: rows::parsed(row, 2, |text| TurnCause::parse(text).ok_or("unknown"))?,
+        text: row.get(3)?,
+    })
+}
 
 const TURN: &str = "workspace_id, number, at, cause, tree, details";
 
@@ -29,7 +43,7 @@ pub(crate) fn add_turn(transaction: &Transaction<'_>, turn: &TurnRecord) -> Resu
             json(&turn.details)?,
         ],
     )?;
-    Ok(())
+    forget_turn_failure(transaction, &turn.workspace)
 }
 
 pub(crate) fn turns(connection: &Connection, id: &WorkspaceId) -> Result<Vec<TurnRecord>, Trouble> {
@@ -89,25 +103,106 @@ pub(crate) fn forget_surplus(
     Ok(numbers.into_iter().map(i64::cast_unsigned).collect())
 }
 
-pub(crate) fn save_comment(
+pub(crate) fn note_turn_failure(
     transaction: &Transaction<'_>,
-    comment: &CommentRecord,
+    failure: &TurnFailure,
 ) -> Result<(), Trouble> {
-    if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
-        return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
-    }
-    let details = json(&comment.details)?;
+    // A workspace that was deleted meanwhile has nothing to record.
     transaction.execute(
-        "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
-         VALUES (?1, ?2, ?3, ?4)",
+        "INSERT OR REPLACE INTO turn_failures (workspace_id, at, cause, text)
+         SELECT id, ?2, ?3, ?4 FROM workspaces WHERE id = ?1",
         params![
-            comment.workspace.as_str(),
-            comment.number.cast_signed(),
-            comment.details.turn.cast_signed(),
-            details,
+            failure.workspace.as_str(),
+            rows::text(failure.at),
+            failure.cause.as_str(),
+            failure.text,
         ],
     )?;
     Ok(())
+}
+
+pub(crate) fn turn_failure(
+    connection: &Connection,
+    id: &WorkspaceId,
+) -> Result<Option<TurnFailure>, Trouble> {
+    let query = format!("SELECT {TURN_FAILURE} FROM turn_failures WHERE workspace_id = ?1");
+    let mut statement = connection.prepare_cached(&query)?;
+    Ok(statement.query_row([id.as_str()], failure).optional()?)
+}
+
+pub(crate) fn forget_turn_failure(
+    transaction: &Transaction<'_>,
+    id: &WorkspaceId,
+) -> Result<(), Trouble> {
+    let delete = "DELETE FROM turn_failures WHERE workspace_id = ?1";
+    transaction.prepare_cached(delete)?.execute([id.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn save_comments(
+    transaction: &Transaction<'_>,
+    comments: &[CommentRecord],
+) -> Result<(), Trouble> {
+    for comment in comments {
+        if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
+            return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
+        }
+        let details = json(&comment.details)?;
+        transaction.execute(
+            "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
+             VALUES (?1, ?2, ?3, ?4)",
+            params![
+                comment.workspace.as_str(),
+                comment.number.cast_signed(),
+                comment.details.turn.cast_signed(),
+                details,
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// Records the comments of a run as delivered to it; `CommentsTaken` if another one got any of them.
+pub(crate) fn claim_comments(
+    transaction: &Transaction<'_>,
+    run: &RunRecord,
+) -> Result<(), Trouble> {
+    if run.details.comments.is_empty() {
+        return Ok(());
+    }
+    let mut claimed = comments(transaction, &run.workspace)?;
+    claimed.retain(|comment| run.details.comments.contains(&comment.number));
+    if claimed
+        .iter()
+        .any(|comment| comment.details.delivered.is_some())
+    {
+        return Err(StoreError::CommentsTaken(run.workspace.clone()).into());
+    }
+    for comment in &mut claimed {
+        comment.details.delivered = Some(delivered_to(run));
+    }
+    save_comments(transaction, &claimed)
+}
+
+/// The comments of a run that never started wait for the next one.
+pub(crate) fn release_comments(
+    transaction: &Transaction<'_>,
+    run: &RunRecord,
+) -> Result<(), Trouble> {
+    if run.details.comments.is_empty() {
+        return Ok(());
+    }
+    let mut released = comments(transaction, &run.workspace)?;
+    let delivered = Some(delivered_to(run));
+    released.retain(|comment| comment.details.delivered == delivered);
+    for comment in &mut released {
+        comment.details.delivered = None;
+    }
+    save_comments(transaction, &released)
+}
+
+fn delivered_to(run: &RunRecord) -> String {
+    format!("run {}", run.id)
 }
 
 pub(crate) fn comments(

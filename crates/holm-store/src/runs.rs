@@ -1,7 +1,7 @@
 //! SQL for runs. A key is used once per workspace.
 
 use crate::error::Trouble;
-use crate::rows;
+use crate::{review, rows};
 use holm_core::run::RunState;
 use holm_core::{RunId, WorkspaceId};
 use holm_engine::run::{RunFilter, RunRecord};
@@ -23,6 +23,7 @@ pub(crate) fn insert(
     if crate::workspaces::one(transaction, &run.workspace)?.is_none() {
         return Err(StoreError::NoSuchWorkspace(run.workspace.clone()).into());
     }
+    review::claim_comments(transaction, run)?;
     transaction
         .prepare_cached(
             "INSERT INTO runs (id, workspace_id, key, digest, created_at, state, details)
@@ -50,10 +51,23 @@ pub(crate) fn save(transaction: &Transaction<'_>, run: &RunRecord) -> Result<(),
     transaction
         .prepare_cached("UPDATE runs SET state = ?2, details = ?3 WHERE id = ?1")?
         .execute(params![run.id.as_str(), run.state.as_str(), details(run)?])?;
+    if run.state == RunState::Lost && run.details.started_ms.is_none() {
+        review::release_comments(transaction, run)?;
+    }
     Ok(())
 }
 
+pub(crate) fn renew(transaction: &Transaction<'_>, run: &RunRecord) -> Result<(), Trouble> {
+    review::claim_comments(transaction, run)?;
+    save(transaction, run)
+}
+
 pub(crate) fn forget(transaction: &Transaction<'_>, id: &RunId) -> Result<(), Trouble> {
+    if let Some(run) = one(transaction, id)?
+        && run.state == RunState::Queued
+    {
+        review::release_comments(transaction, &run)?;
+    }
     transaction.execute("DELETE FROM runs WHERE id = ?1", [id.as_str()])?;
     Ok(())
 }

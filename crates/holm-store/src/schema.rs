@@ -20,6 +20,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     REVIEW,
     CHECKS,
     INBOX,
+    RECORDS,
 ];
 
 /// Writes the current version again: no change, but a real write, to test the disk.
@@ -302,4 +303,19 @@ CREATE TABLE open_items (
 ) STRICT;
 
 CREATE INDEX forbidden_requests ON audit (actor) WHERE status = 403;
+";
+
+/// Version 14: the evidence of an approval in the audit record, and the last turn of a workspace that could not be
+/// recorded. Turns have no digests of volumes any more.
+const RECORDS: &str = "
+ALTER TABLE audit ADD COLUMN evidence TEXT;
+
+CREATE TABLE turn_failures (
+    workspace_id TEXT NOT NULL PRIMARY KEY REFERENCES workspaces (id) ON DELETE CASCADE,
+    at           TEXT NOT NULL,
+    cause        TEXT NOT NULL,
+    text         TEXT NOT NULL
+) STRICT;
+
+UPDATE turns SET details = json_remove(details, '$.volumes');
 ";

@@ -11,7 +11,7 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::{Label, ProjectId, RunId, TokenId, WorkspaceId};
 use holm_engine::inbox::{InboxRecords, InboxStore, NoticeRecord, OpenItem};
 use holm_engine::review::{
-    CheckRecord, CommentRecord, Look, ReviewStore, TreeApproval, TurnRecord,
+    CheckRecord, CommentRecord, Look, ReviewStore, TreeApproval, TurnFailure, TurnRecord,
 };
 use holm_engine::run::{RunFilter, RunRecord};
 use holm_engine::store::{
@@ -67,7 +67,10 @@ store! {
     read last_turn(id: &WorkspaceId) -> Option<TurnRecord> = review::last_turn;
     light save_turn(turn: &TurnRecord) -> () = review::save_turn;
     light forget_surplus_turns(id: &WorkspaceId, kept: u64) -> Vec<u64> = review::forget_surplus;
-    durable save_comment(comment: &CommentRecord) -> () = review::save_comment;
+    durable note_turn_failure(failure: &TurnFailure) -> () = review::note_turn_failure;
+    read turn_failure(id: &WorkspaceId) -> Option<TurnFailure> = review::turn_failure;
+    light forget_turn_failure(id: &WorkspaceId) -> () = review::forget_turn_failure;
+    durable save_comments(comments: &[CommentRecord]) -> () = review::save_comments;
     read comments(id: &WorkspaceId) -> Vec<CommentRecord> = review::comments;
     durable save_check(check: &CheckRecord) -> () = review::save_check;
     read checks_of(id: &WorkspaceId, tree: &str) -> Vec<CheckRecord> = review::checks_of;
@@ -149,6 +152,7 @@ store! {
     read run(id: &RunId) -> Option<RunRecord> = runs::one;
     // The keeper reports the same again to the next daemon.
     light save_run(run: &RunRecord) -> () = runs::save;
+    light renew_run(run: &RunRecord) -> () = runs::renew;
     light forget_run(id: &RunId) -> () = runs::forget;
     read runs(filter: &RunFilter) -> Vec<(i64, RunRecord)> = runs::some;
     read open_runs() -> Vec<RunRecord> = runs::open;

@@ -30,8 +30,17 @@ pub struct Facts {
     /// The newest result of each check, for the newest tree that was checked.
     pub checks: Vec<CheckFact>,
     pub conflicts: Vec<ConflictFact>,
+    /// The tree could not be recorded, and has not been since.
+    pub turn_failure: Option<TurnFailureFact>,
     /// When each cause was first seen, by its name. Only for causes that nothing else dates.
     pub seen: BTreeMap<String, Millis>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct TurnFailureFact {
+    pub at: Millis,
+    /// Why.
+    pub text: String,
 }
 
 /// A running session.

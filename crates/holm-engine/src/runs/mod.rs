@@ -39,6 +39,9 @@ pub struct NewRun {
     /// Added to the workspace's own environment; not stored.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     pub message: Option<String>,
+    /// The numbers of the review comments that the message has. They count as delivered as soon as the run is stored, and
+    /// no other run gets them.
+    pub comments: Vec<u64>,
     pub files: Vec<NewFile>,
     pub provision: Provision,
     pub asker: Requester,
@@ -134,6 +137,12 @@ impl Engine {
                     id: record.id,
                     ..new.record(&record.workspace)
                 };
+                let row = renewed.clone();
+                let stored = self.inner.store.call(move |store| store.renew_run(&row));
+                if let Err(fault) = stored.await {
+                    self.inner.runs.leave(&renewed.id);
+                    return Err(fault);
+                }
                 return Ok((self.begin(renewed, new, live).await?, Begun::Now));
             }
         }
@@ -409,6 +418,7 @@ impl NewRun {
                 agent: self.agent.clone(),
                 command: words.collect(),
                 message: self.message.clone(),
+                comments: self.comments.clone(),
                 timeout_ms: u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX),
                 how_to_add: self.how_to_add.clone(),
                 notes: self.notes.clone(),

@@ -43,13 +43,15 @@ use holm_core::numbers::Usage;
 use holm_core::plan::Action;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Blob, Driver, Journaled, LayerChanges, Observation, Traces, Upper};
+use holm_engine::driver::{
+    Blob, Driver, Journaled, LayerChanges, Observation, Since, Traces, Upper,
+};
 use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
 use holm_keeper::plan::{NetworkSource, SurroundingNetwork};
 use holm_keeper::wire::GrantSource;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -247,11 +249,19 @@ impl Driver for LinuxDriver {
         .await
     }
 
-    async fn traces(&self, spec: &WorkspaceSpec, since: Duration) -> Result<Traces, Fault> {
-        let dirs = self.layout.workspace(&workspace_id(spec)?);
-        let places = volume::places(&self.layout, spec, &dirs);
-        let spec = spec.clone();
-        try_blocking(move || Ok(traces::look(&dirs, &spec, &places, since))).await
+    async fn traces(&self, spec: &WorkspaceSpec, since: Since) -> Result<Traces, Fault> {
+        let (layout, spec) = (Arc::clone(&self.layout), spec.clone());
+        let dirs = layout.workspace(&workspace_id(&spec)?);
+        try_blocking(move || Ok(traces::look(&layout, &dirs, &spec, since))).await
+    }
+
+    async fn volume_digests(
+        &self,
+        spec: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, String>, Fault> {
+        let (layout, spec) = (Arc::clone(&self.layout), spec.clone());
+        let dirs = layout.workspace(&workspace_id(&spec)?);
+        try_blocking(move || Ok(traces::digests(&layout, &dirs, &spec))).await
     }
 
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {

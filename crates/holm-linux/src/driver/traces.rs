@@ -1,15 +1,19 @@
 //! What programs of a workspace left outside of its tree: files in home and `/tmp`, the content of volumes,
 //! processes. Read from outside, by descriptor, without following symlinks and without opening a file.
+//!
+//! A change is told by the time of a file's last change, which no program inside can set. A deleted file changes the time
+//! of its directory.
 
-use crate::numbers;
-use holm_core::spec::WorkspaceSpec;
-use holm_engine::driver::{OutsideFiles, RunningProcess, Traces};
+use super::volume;
+use crate::{Layout, numbers};
+use holm_core::spec::{Volume, WorkspaceSpec};
+use holm_engine::driver::{ChangedVolume, OutsideFiles, RunningProcess, Since, Traces};
 use holm_keeper::directories::WorkspaceDirs;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// More entries of one place are not looked at.
@@ -18,46 +22,22 @@ const DEEPEST: usize = 64;
 /// Files are told by their directory below this depth.
 const TOLD_DEPTH: usize = 2;
 
-/// Looks at everything that changed since a time. `volumes` has the directory of each volume, in order.
-pub fn look(
-    dirs: &WorkspaceDirs,
-    spec: &WorkspaceSpec,
-    volumes: &[PathBuf],
-    since: Duration,
-) -> Traces {
-    let mut outside = BTreeMap::new();
-    for (place, shown) in [(dirs.home(), "~"), (dirs.tmp(), "/tmp")] {
-        let mut walk = Walk::new();
-        walk.tree(&place, &mut |path, changed, _| {
-            if changed >= since {
-                let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
-                let told = parts[..parts.len().min(TOLD_DEPTH)].join(&b'/');
-                let told = format!("{shown}/{}", String::from_utf8_lossy(&told));
-                *outside.entry(told).or_insert(0u64) += 1;
-            }
-        });
-    }
-    let digests = spec.volumes.iter().zip(volumes).map(|(volume, place)| {
-        let (mut walk, mut digest) = (Walk::new(), Sha256::new());
-        walk.tree(place, &mut |path, changed, size| {
-            digest.update((path.len() as u64).to_le_bytes());
-            digest.update(path);
-            digest.update(changed.as_nanos().to_le_bytes());
-            digest.update(size.to_le_bytes());
-        });
-        let hex: String = digest
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        (volume.name.clone(), hex)
+/// The kernel stamps files with the time of its last tick, which can be this much before the time of the clock.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Looks at everything that changed since a time.
+pub fn look(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec, since: Since) -> Traces {
+    let volumes = spec.volumes.iter().filter_map(|volume| {
+        let changed = changed(&volume::place(layout, spec, dirs, volume), volume, since)?;
+        Some(ChangedVolume {
+            name: volume.name.clone(),
+            services: volume::users(spec, &volume.path),
+            ..changed
+        })
     });
-    let outside = outside.into_iter();
     Traces {
-        volumes: digests.collect(),
-        outside: outside
-            .map(|(path, files)| OutsideFiles { path, files })
-            .collect(),
+        volumes: volumes.collect(),
+        outside: outside(dirs, since),
         processes: numbers::commands(dirs)
             .into_iter()
             .map(|(pid, command, service)| RunningProcess {
@@ -69,26 +49,134 @@ pub fn look(
     }
 }
 
-struct Walk {
-    left: usize,
+fn outside(dirs: &WorkspaceDirs, since: Since) -> Vec<OutsideFiles> {
+    let since = match since {
+        Since::Creation(time) | Since::Turn(time) => time,
+    };
+    let mut outside = BTreeMap::new();
+    for (place, shown) in [(dirs.home(), "~"), (dirs.tmp(), "/tmp")] {
+        let mut walk = Walk::new();
+        walk.tree(&place, &mut |path, stat| {
+            if !is_directory(stat) && time(stat) >= since {
+                let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+                let told = parts[..parts.len().min(TOLD_DEPTH)].join(&b'/');
+                let told = format!("{shown}/{}", String::from_utf8_lossy(&told));
+                *outside.entry(told).or_insert(0u64) += 1;
+            }
+        });
+    }
+    let outside = outside.into_iter();
+    outside
+        .map(|(path, files)| OutsideFiles { path, files })
+        .collect()
 }
 
-/// Called with the path below the top, the change time and the size of each file.
-type Visit<'a> = dyn FnMut(&[u8], Duration, u64) + 'a;
+/// Whether the files of a volume changed. `place` has its directory `own`, and nothing inside can change `place` itself: its
+/// time is the moment when the volume had its first content.
+fn changed(place: &Path, volume: &Volume, since: Since) -> Option<ChangedVolume> {
+    let filled = time(&fstat(open(place)?).ok()?);
+    let is_shared = volume::is_shared(volume);
+    let (since, is_replaced) = match since {
+        Since::Creation(time) if is_shared => (time, false),
+        Since::Creation(_) => (filled, false),
+        Since::Turn(time) => (time - TICK, filled > time && !is_shared),
+    };
+    let (mut files, mut is_changed) = (0, is_replaced);
+    let mut walk = Walk::new();
+    walk.tree(&place.join("own"), &mut |path, stat| {
+        // Mounting an overlay notes something about the top, which is a change of the directory and not of its entries.
+        let is_newer = if path.is_empty() {
+            modified(stat) > since
+        } else {
+            time(stat) > since
+        };
+        is_changed |= is_newer;
+        files += u64::from(is_newer && !is_directory(stat));
+    });
+    let is_partial = walk.is_cut;
+    (is_changed || is_partial).then(|| ChangedVolume {
+        files,
+        is_replaced,
+        is_shared,
+        is_partial,
+        ..ChangedVolume::default()
+    })
+}
+
+/// A digest of the names, sizes and times of each volume's files.
+pub fn digests(
+    layout: &Layout,
+    dirs: &WorkspaceDirs,
+    spec: &WorkspaceSpec,
+) -> BTreeMap<String, String> {
+    let digests = spec.volumes.iter().map(|volume| {
+        let mut digest = Sha256::new();
+        let place = volume::place(layout, spec, dirs, volume);
+        Walk::new().tree(&place.join("own"), &mut |path, stat| {
+            if is_directory(stat) {
+                return;
+            }
+            digest.update((path.len() as u64).to_le_bytes());
+            digest.update(path);
+            digest.update(time(stat).as_nanos().to_le_bytes());
+            digest.update(stat.st_size.to_le_bytes());
+        });
+        let hex = digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        (volume.name.clone(), hex)
+    });
+    digests.collect()
+}
+
+fn open(directory: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, directory, flags, Mode::empty()).ok()
+}
+
+fn time(stat: &Stat) -> Duration {
+    let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
+    Duration::new(seconds, stat.st_ctime_nsec as u32)
+}
+
+fn modified(stat: &Stat) -> Duration {
+    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+    Duration::new(seconds, stat.st_mtime_nsec as u32)
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// A walk through the entries of one place.
+struct Walk {
+    left: usize,
+    /// There are more entries, or deeper ones.
+    is_cut: bool,
+}
+
+/// Called with the path below the top of each entry.
+type Visit<'a> = dyn FnMut(&[u8], &Stat) + 'a;
 
 // === impl Walk ===
 
 impl Walk {
     fn new() -> Self {
-        Self { left: MOST_ENTRIES }
+        Self {
+            left: MOST_ENTRIES,
+            is_cut: false,
+        }
     }
 
-    /// A place that cannot be read has nothing to tell.
+    /// A place that cannot be read has nothing to tell. The top itself is visited with an empty path.
     fn tree(&mut self, top: &Path, visit: &mut Visit<'_>) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        if let Ok(top) = openat(CWD, top, flags, Mode::empty()) {
-            self.directory(&top, b"", 0, visit);
+        let Some(top) = open(top) else { return };
+        if let Ok(stat) = fstat(&top) {
+            visit(b"", &stat);
         }
+        self.directory(&top, b"", 0, visit);
     }
 
     fn directory(&mut self, directory: &OwnedFd, path: &[u8], depth: usize, visit: &mut Visit<'_>) {
@@ -103,6 +191,7 @@ impl Walk {
         names.sort();
         for name in names {
             let Some(left) = self.left.checked_sub(1) else {
+                self.is_cut = true;
                 return;
             };
             self.left = left;
@@ -114,17 +203,141 @@ impl Walk {
                 below.push(b'/');
             }
             below.extend_from_slice(name.to_bytes());
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                if depth < DEEPEST
-                    && let Ok(next) = openat(directory, name.as_c_str(), flags, Mode::empty())
-                {
-                    self.directory(&next, &below, depth + 1, visit);
-                }
+            visit(&below, &stat);
+            if !is_directory(&stat) {
                 continue;
             }
-            let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
-            let changed = Duration::new(seconds, stat.st_ctime_nsec as u32);
-            visit(&below, changed, stat.st_size.cast_unsigned());
+            if depth == DEEPEST {
+                self.is_cut = true;
+            } else if let Ok(next) = openat(directory, name.as_c_str(), flags, Mode::empty()) {
+                self.directory(&next, &below, depth + 1, visit);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holm_core::config::Policy;
+    use std::fs;
+    use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+    fn volume(policy: Policy) -> Volume {
+        Volume {
+            name: "pg".to_owned(),
+            path: "/data".into(),
+            policy,
+            single: false,
+            seed: None,
+            generation: 0,
+            snapshot: None,
+        }
+    }
+
+    /// The time of now, once the kernel stamps files with a later one, beyond the tolerance of a tick.
+    fn later(probe: &Path) -> Duration {
+        let begin = Instant::now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        loop {
+            fs::write(probe, "x").unwrap();
+            let stat = statat(CWD, probe, AtFlags::empty()).unwrap();
+            if time(&stat) > now + 2 * TICK {
+                return now + 2 * TICK;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn a_volume_changed_if_its_files_did_since_it_was_filled() {
+        let base = tempfile::tempdir().unwrap();
+        let (place, probe) = (base.path().join("0"), base.path().join("probe"));
+        let (own, copy) = (place.join("own"), place.join("copy"));
+        fs::create_dir_all(copy.join("base")).unwrap();
+        fs::write(copy.join("base/seed"), "seed").unwrap();
+        fs::rename(copy, &own).unwrap();
+        let isolated = volume(Policy::Isolated);
+        let files = |since: Since| changed(&place, &isolated, since).map(|found| found.files);
+        let created = Since::Creation(Duration::ZERO);
+        assert_eq!(files(created), None, "a seed is no change");
+        let turn = Since::Turn(later(&probe));
+        assert_eq!(files(turn), None);
+
+        fs::write(own.join("base/seed"), "row").unwrap();
+        // A program inside can set this time, and it hides nothing.
+        let file = fs::File::options().write(true).open(own.join("base/seed"));
+        file.unwrap().set_modified(UNIX_EPOCH).unwrap();
+        fs::write(own.join("new"), "row").unwrap();
+        assert_eq!((files(created), files(turn)), (Some(2), Some(2)));
+        let turn = Since::Turn(later(&probe));
+        assert_eq!((files(created), files(turn)), (Some(2), None));
+        fs::remove_file(own.join("base/seed")).unwrap();
+        assert_eq!(files(turn), Some(0), "a deletion");
+
+        let turn = Since::Turn(later(&probe));
+        fs::rename(&own, base.path().join("old")).unwrap();
+        fs::create_dir(&own).unwrap();
+        let found = changed(&place, &isolated, turn).unwrap();
+        assert_eq!((found.is_replaced, found.files), (true, 0));
+        assert_eq!(files(created), None, "it is as it was filled");
+    }
+
+    #[test]
+    fn a_shared_volume_counts_from_the_creation_of_the_workspace() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("volume");
+        fs::create_dir_all(place.join("own")).unwrap();
+        fs::write(place.join("own/of another"), "x").unwrap();
+        let shared = volume(Policy::Shared);
+        let created = Since::Creation(later(&base.path().join("probe")));
+        assert_eq!(changed(&place, &shared, created), None);
+        fs::write(place.join("own/x"), "x").unwrap();
+        let found = changed(&place, &shared, created).unwrap();
+        assert_eq!((found.files, found.is_shared), (1, true));
+    }
+
+    #[test]
+    fn files_outside_are_told_by_their_directory() {
+        let base = tempfile::tempdir().unwrap();
+        let dirs = WorkspaceDirs {
+            dir: base.path().to_owned(),
+            socket: base.path().join("socket"),
+        };
+        for place in [dirs.home().join(".npm/_logs/old"), dirs.tmp()] {
+            fs::create_dir_all(place).unwrap();
+        }
+        fs::write(dirs.home().join("before"), "x").unwrap();
+        let since = Since::Turn(later(&base.path().join("probe")));
+        assert_eq!(outside(&dirs, since), []);
+        for file in [".npm/_logs/1", ".npm/_logs/old/2", "note"] {
+            fs::write(dirs.home().join(file), "x").unwrap();
+        }
+        // A link is told, and not followed.
+        std::os::unix::fs::symlink("/etc", dirs.tmp().join("link")).unwrap();
+        let told = outside(&dirs, since).into_iter();
+        let told: Vec<_> = told.map(|files| (files.path, files.files)).collect();
+        let expected = [("/tmp/link", 1), ("~/.npm/_logs", 2), ("~/note", 1)];
+        assert_eq!(told, expected.map(|(path, files)| (path.to_owned(), files)));
+    }
+
+    #[test]
+    fn a_walk_says_that_it_was_cut() {
+        let base = tempfile::tempdir().unwrap();
+        let mut deep = base.path().to_owned();
+        deep.extend(std::iter::repeat_n("d", DEEPEST + 1));
+        fs::create_dir_all(&deep).unwrap();
+        let cut = |left: usize| {
+            let mut walk = Walk {
+                left,
+                is_cut: false,
+            };
+            walk.tree(base.path(), &mut |_, _| {});
+            walk.is_cut
+        };
+        assert!(cut(MOST_ENTRIES), "too deep");
+        fs::remove_dir(&deep).unwrap();
+        assert!(!cut(DEEPEST));
+        assert!(cut(DEEPEST - 1), "too many");
     }
 }

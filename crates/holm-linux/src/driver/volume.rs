@@ -87,7 +87,7 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
 }
 
 /// The services that name the path in their command or environment.
-fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
+pub fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
     let text = place.to_string_lossy();
     let named = spec.services.iter().filter(|service| {
         let values = service.env.iter().map(|(_, value)| value);
@@ -212,7 +212,12 @@ pub fn places(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs) -> Ve
 }
 
 /// The directory with the bytes of a volume.
-fn place(layout: &Layout, spec: &WorkspaceSpec, dirs: &WorkspaceDirs, volume: &Volume) -> PathBuf {
+pub fn place(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+    volume: &Volume,
+) -> PathBuf {
     if is_shared(volume) {
         shared(layout, spec, volume)
     } else {

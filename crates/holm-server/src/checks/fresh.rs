@@ -12,7 +12,7 @@ use holm_core::spec::{Brought, Code as CodeSpec, Purpose, Siblings, Volume, Work
 use holm_core::tree_change::TreeChange;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::review::TurnRecord;
-use holm_engine::{clock, try_blocking};
+use holm_engine::try_blocking;
 use std::collections::BTreeMap;
 
 /// How much of the digest is the key of a result.
@@ -152,9 +152,8 @@ impl App {
         let data = match check.volumes {
             CheckVolumes::Fresh => BTreeMap::new(),
             CheckVolumes::Current => {
-                self.traces(&subject.workspace, clock::wall())
-                    .await?
-                    .volumes
+                let spec = self.engine.spec(&subject.workspace).await?;
+                self.engine.driver(&spec)?.volume_digests(&spec).await?
             }
         };
         let is_for_runs = |to: &Vec<String>| to.iter().any(|receiver| receiver == "runs");

@@ -22,7 +22,7 @@ use holm_core::comment::CommentState;
 use holm_core::conflict::Other;
 use holm_core::inbox::{
     self, CheckFact, CommentFact, ConflictFact, Facts, LimitFacts, NoticeFact, Reason, Refusal,
-    RunFact, SessionFact, UnreadFact,
+    RunFact, SessionFact, TurnFailureFact, UnreadFact,
 };
 use holm_core::notify::Millis;
 use holm_core::session::protocol::Session;
@@ -249,6 +249,10 @@ impl App {
             },
             comments: stored.comments.iter().map(comment_fact).collect(),
             checks: stored.checks.iter().filter_map(check_fact).collect(),
+            turn_failure: stored.turn_failure.as_ref().map(|failure| TurnFailureFact {
+                at: failure.at.as_millisecond(),
+                text: failure.text.clone(),
+            }),
             seen: seen.collect(),
             ..Facts::default()
         })

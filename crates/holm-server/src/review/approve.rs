@@ -2,11 +2,12 @@
 //!
 //! A workspace cannot approve, and neither can a token that was not made for it. The tree is recorded and read
 //! again at this moment. Clients compare the approved tree with the objects that they fetched, so an edit after
-//! the approval voids it, whenever it happens. Where an approval is demanded, the daemon lets no other commit leave
+//! the approval voids it, whenever it happens. What holm had recorded about the tree is stored with the approval, and in
+//! the audit record, which outlives the workspace. Where an approval is demanded, the daemon lets no other commit leave
 //! through `upload-pack`.
 
 use crate::App;
-use crate::audit::Outcome;
+use crate::audit::{Outcome, approval_basis};
 use crate::caller::Caller;
 use crate::failure::{Answer, Body, Failure, WorkspaceKey, bad_request};
 use crate::turns::Effort;
@@ -14,7 +15,7 @@ use crate::view;
 use crate::work::escaped;
 use axum::extract::State;
 use axum::{Extension, Json};
-use holm_api::review::{Approval, Approve, Approved};
+use holm_api::review::{Approval, ApprovalBasis, Approve, Approved};
 use holm_core::ignore::Rules;
 use holm_core::turn::{DiscrepancyKind, UNAPPROVED};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -25,6 +26,9 @@ use std::sync::Arc;
 
 /// The shortest beginning of a tree's id that a person may type.
 const SHORTEST: usize = 7;
+
+/// The most risks that are stored with an approval.
+const MOST_RISKS: usize = 1000;
 
 /// Rules of git in the tree.
 const ATTRIBUTES: &[u8] = b".gitattributes";
@@ -44,9 +48,11 @@ async fn show(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
         .as_ref()
         .map(|yes| (yes.tree.clone(), yes.turn))
         .unzip();
+    let basis = approval.as_ref().map(|yes| approval_basis(&yes.evidence));
     Ok(Json(Approval {
         tree,
         turn,
+        basis: basis.transpose()?,
         at: approval.as_ref().map(|yes| view::time(yes.at)),
         by: approval.map(|yes| yes.actor),
         required: required_by.is_some(),
@@ -68,7 +74,7 @@ async fn approve(
     let turn = turn.ok_or_else(|| nothing(&id))?;
     check(&id, &turn, approve.tree.as_deref())?;
     app.refuse_large_file_storage(&id, &turn).await?;
-    let approved = app.approve_turn(&id, &turn, &caller).await?;
+    let (approved, evidence) = app.approve_turn(&id, &turn, &caller).await?;
     let text = format!(
         "approved tree {} (@{}): {} files since the last look, {} risks, {} of {} checks passed",
         approved.tree,
@@ -78,7 +84,11 @@ async fn approve(
         approved.passed(),
         approved.checks.len()
     );
-    Ok((Extension(Outcome(text)), Json(approved)))
+    let outcome = Outcome {
+        text,
+        evidence: Some(evidence),
+    };
+    Ok((Extension(outcome), Json(approved)))
 }
 
 /// The gate refuses workspaces; a token needs this right besides.
@@ -115,6 +125,13 @@ fn check(id: &WorkspaceId, turn: &TurnRecord, tree: Option<&str>) -> Result<(), 
     if tree.len() >= SHORTEST && turn.tree.starts_with(tree) {
         return Ok(());
     }
+    if turn.tree.starts_with(tree) {
+        return Err(Fault::new(
+            Code::BadRequest,
+            format!("`{tree}` is too short for a tree: at least {SHORTEST} digits"),
+            format!("`holm approve {id} --tree {}`", short(&turn.tree)),
+        ));
+    }
     Err(Fault::new(
         Code::TreeChanged,
         format!(
@@ -135,7 +152,7 @@ impl App {
         id: &WorkspaceId,
         turn: &TurnRecord,
         caller: &Caller,
-    ) -> Result<Approved, Fault> {
+    ) -> Result<(Approved, String), Fault> {
         let look = self.engine.look(id).await?;
         let seen = look
             .filter(|look| look.turn > 0)
@@ -147,19 +164,24 @@ impl App {
             .await?;
         let evidence = self.evidence(id, None, Some(turn)).await?;
         let checks = evidence.checks.clone();
-        let risks: Vec<_> = whole.risks.iter().map(super::risk_to_api).collect();
-        let record = json!({ "risks": risks, "evidence": evidence });
+        let risks = whole.risks.iter().take(MOST_RISKS);
+        let basis = ApprovalBasis {
+            risks: risks.map(super::risk_to_api).collect(),
+            evidence,
+        };
+        // What is made of texts and numbers serialises.
+        let record = serde_json::to_string(&basis).unwrap_or_default();
         let yes = TreeApproval {
             tree: turn.tree.clone(),
             turn: turn.number,
             at: clock::wall(),
             actor: caller.actor(),
-            evidence: record.to_string(),
+            evidence: record.clone(),
         };
         self.engine.approve_tree(id, yes).await?;
         let detail = json!({ "turn": turn.number, "tree": turn.tree });
         self.events.emit(id, "turn.approved", detail).await;
-        Ok(Approved {
+        let approved = Approved {
             turn: turn.number,
             tree: turn.tree.clone(),
             files: since
@@ -169,7 +191,8 @@ impl App {
                 .collect(),
             risks: whole.risks.len() as u64,
             checks,
-        })
+        };
+        Ok((approved, record))
     }
 
     /// A turn has the content of a file, and a commit has git-lfs's pointer in its place: an approval of the one would

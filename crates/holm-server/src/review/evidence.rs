@@ -2,12 +2,13 @@
 
 use crate::App;
 use crate::view;
+use holm_api::egress::EgressEntry;
 use holm_api::review::{
     CheckEvidence, CommandEvidence, Evidence, HostEvidence, OutsideEvidence, ProcessEvidence,
     VolumeEvidence,
 };
 use holm_core::{Fault, WorkspaceId};
-use holm_engine::driver::Traces;
+use holm_engine::driver::{Since, Traces};
 use holm_engine::review::TurnRecord;
 use holm_engine::run::{RunFilter, RunRecord};
 use jiff::Timestamp;
@@ -17,9 +18,6 @@ use std::time::Duration;
 /// The most entries of each kind.
 const MOST: usize = 200;
 const MOST_EGRESS: usize = 20_000;
-
-/// The digest of a volume without files.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 // === impl App ===
 
@@ -32,14 +30,22 @@ impl App {
     ) -> Result<Evidence, Fault> {
         let view = self.engine.show(id).await?;
         let since = from.map_or(view.record.created_at, |turn| turn.at);
-        let traces = self.traces(id, since).await?;
-        let before = from
-            .map(|turn| turn.details.volumes.clone())
-            .unwrap_or_default();
-        let now = to.map_or(&traces.volumes, |turn| &turn.details.volumes);
-        let changed = now.iter().filter(|(name, digest)| {
-            let earlier = before.get(*name).map_or(EMPTY, String::as_str);
-            earlier != digest.as_str()
+        let time = Duration::from_millis(u64::try_from(since.as_millisecond()).unwrap_or(0));
+        let traces = self.traces(
+            id,
+            match from {
+                Some(_) => Since::Turn(time),
+                None => Since::Creation(time),
+            },
+        );
+        let traces = traces.await?;
+        let volumes = traces.volumes.into_iter().map(|volume| VolumeEvidence {
+            name: volume.name,
+            files: volume.files,
+            replaced: volume.is_replaced,
+            shared: volume.is_shared,
+            partial: volume.is_partial,
+            services: volume.services,
         });
         let known = self.secrets_of(id).await?;
         let masked =
@@ -89,18 +95,15 @@ impl App {
             commands,
             checks,
             hosts: self.hosts_since(id, since).await?,
-            volumes: changed
-                .map(|(name, _)| VolumeEvidence { name: name.clone() })
-                .collect(),
+            volumes: volumes.collect(),
             outside: outside.collect(),
             processes: processes.collect(),
         })
     }
 
     /// What programs left outside of the tree; a stopped workspace has only volumes and files.
-    pub async fn traces(&self, id: &WorkspaceId, since: Timestamp) -> Result<Traces, Fault> {
+    async fn traces(&self, id: &WorkspaceId, since: Since) -> Result<Traces, Fault> {
         let spec = self.engine.spec(id).await?;
-        let since = Duration::from_millis(u64::try_from(since.as_millisecond()).unwrap_or(0));
         self.engine.driver(&spec)?.traces(&spec, since).await
     }
 
@@ -157,22 +160,70 @@ impl App {
         since: Timestamp,
     ) -> Result<Vec<HostEvidence>, Fault> {
         let entries = self.egress_since(id, Some(since), MOST_EGRESS).await?;
-        let mut hosts: BTreeMap<(bool, String, Option<u16>), u64> = BTreeMap::new();
-        for entry in entries {
-            let is_refused = entry.is_refusal();
-            let Some(host) = entry.name.or(entry.address) else {
-                continue;
-            };
-            // Refusals first.
-            *hosts.entry((!is_refused, host, entry.port)).or_default() += entry.count;
-        }
-        let hosts = hosts.into_iter().take(MOST);
-        let told = hosts.map(|((is_reached, host, port), count)| HostEvidence {
-            host,
-            port,
-            refused: !is_reached,
+        Ok(hosts(entries))
+    }
+}
+
+/// Each host once, refused ones first. A host that did not answer was neither reached nor refused.
+fn hosts(entries: Vec<EgressEntry>) -> Vec<HostEvidence> {
+    let mut hosts: BTreeMap<(bool, String, Option<u16>), u64> = BTreeMap::new();
+    for entry in entries.into_iter().filter(|entry| entry.kind != "fail") {
+        let is_refused = entry.is_refusal();
+        let Some(host) = entry.name.or(entry.address) else {
+            continue;
+        };
+        // Refusals first.
+        *hosts.entry((!is_refused, host, entry.port)).or_default() += entry.count;
+    }
+    let hosts = hosts.into_iter().take(MOST);
+    let told = hosts.map(|((is_reached, host, port), count)| HostEvidence {
+        host,
+        port,
+        refused: !is_reached,
+        count,
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_reached_or_refused_and_counted_once() {
+        let entry = |kind: &str, name: Option<&str>, count: u64| EgressEntry {
+            time: String::new(),
+            kind: kind.to_owned(),
+            name: name.map(str::to_owned),
+            address: Some("192.0.2.1".to_owned()),
+            port: Some(443),
+            bytes_in: None,
+            bytes_out: None,
+            duration_ms: None,
+            process: None,
+            secrets: Vec::new(),
+            reason: None,
+            allow: None,
             count,
-        });
-        Ok(told.collect())
+        };
+        let told = hosts(vec![
+            entry("connect", Some("a.test"), 2),
+            entry("connect", Some("a.test"), 3),
+            entry("fail", Some("silent.test"), 1),
+            entry("refuse", None, 1),
+            entry("resolve", Some("z.test"), 4),
+            entry("cut", Some("b.test"), 1),
+        ]);
+        let told = told.iter();
+        let told: Vec<_> = told
+            .map(|host| (host.host.as_str(), host.refused, host.count))
+            .collect();
+        let expected = [
+            ("192.0.2.1", true, 1),
+            ("z.test", true, 4),
+            ("a.test", false, 5),
+            ("b.test", false, 1),
+        ];
+        assert_eq!(told, expected);
     }
 }

@@ -130,7 +130,7 @@ impl App {
         let look = self.engine.look(id).await?;
         let (from, start) = self.beginning(id, from, look.as_ref(), to.as_ref()).await?;
         let mut examined = self.examine(id, start, to.as_ref()).await?;
-        let notes = match &to {
+        let mut notes = match &to {
             Some(to) => self.add_conflicts(&mut examined.risks, to, among).await?,
             None => Vec::new(),
         };
@@ -166,6 +166,13 @@ impl App {
             )
         });
         let changed_since = self.has_changed_since(id, to.as_ref()).await;
+        if let Some(failure) = self.engine.turn_failure(id)? {
+            let at = view::time(failure.at);
+            notes.push(format!(
+                "the tree of {at} could not be recorded: {}",
+                failure.text
+            ));
+        }
         Ok(Review {
             from: from.map(|turn| turn.number),
             to: to.as_ref().map(|turn| turn.number),

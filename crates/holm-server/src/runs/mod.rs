@@ -35,6 +35,8 @@ const SHORT_MESSAGE: usize = 200;
 /// The default page size.
 const ORDINARY_PAGE: usize = 100;
 const LONGEST_PAGE: usize = 1000;
+/// How often a run that lost its comments to another one is created again.
+const MOST_TRIES: usize = 10;
 
 operations! {
     [create]
@@ -67,16 +69,13 @@ async fn create(
     key: IdempotencyKey,
     Body(create): Body<CreateRun>,
 ) -> Result<Response, Failure> {
-    let mut new = app.new_run(&id, create, key, &caller).await?;
+    let new = app.new_run(&id, create, key, &caller).await?;
     // A command does not read its message, and a program inside does not take what is for an agent.
-    let mut rounds = Vec::new();
-    if new.agent.is_some() && !caller.is_guest() {
-        (new.message, rounds) = app.with_rounds(&id, new.message).await?;
-    }
-    let (record, begun) = app.engine.create_run(&id, new).await?;
-    if begun == Begun::Now {
-        app.note_delivered(&id, &rounds, record.id.as_str()).await?;
-    }
+    let (record, begun) = if new.agent.is_some() && !caller.is_guest() {
+        app.create_run_with_rounds(&id, new).await?
+    } else {
+        app.engine.create_run(&id, new).await?
+    };
     let status = match begun {
         Begun::Now => StatusCode::CREATED,
         Begun::Before => StatusCode::OK,
@@ -132,6 +131,26 @@ impl App {
         Ok(found.into_iter().map(|(_, run)| short(run)).collect())
     }
 
+    /// Another run that starts at the same moment may get the comments first. Then they are read again.
+    async fn create_run_with_rounds(
+        &self,
+        id: &WorkspaceId,
+        new: NewRun,
+    ) -> Result<(RunRecord, Begun), Fault> {
+        let mut tries = 0;
+        loop {
+            let mut with_rounds = new.clone();
+            self.add_rounds(id, &mut with_rounds).await?;
+            let has_rounds = !with_rounds.comments.is_empty();
+            let created = self.engine.create_run(id, with_rounds).await;
+            tries += 1;
+            match created {
+                Err(fault) if fault.code == Code::Busy && has_rounds && tries < MOST_TRIES => {}
+                created => return created,
+            }
+        }
+    }
+
     async fn page(&self, workspace: Option<WorkspaceId>, query: RunQuery) -> Answer<RunList> {
         let state = query.state.as_deref();
         let state = state.map(|word| {
@@ -180,6 +199,7 @@ impl App {
             argv: Vec::new(),
             env: variables(&create)?,
             message: create.message,
+            comments: Vec::new(),
             files: Vec::new(),
             provision: Provision::default(),
             asker: caller.asker(),

@@ -20,13 +20,13 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::turn::{Discrepancy, DiscrepancyKind, TurnCause, TurnNumber};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::LayerChanges;
-use holm_engine::review::{TurnDetails, TurnRecord};
+use holm_engine::review::{TurnDetails, TurnFailure, TurnRecord};
 use holm_engine::{Notice, Stopped, TurnRequest, WrittenTree, clock, try_blocking};
 use holm_git::{OBJECTS_INSIDE, TurnObjects};
 use holm_keeper::files::remove::remove_tree;
 use seen::{Kept, Seen};
 use serde_json::json;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
@@ -236,13 +236,26 @@ impl App {
         match recorded {
             Ok(recorded) => return recorded.turn.filter(|_| recorded.is_new),
             Err(_) if is_over => {}
-            Err(fault) => {
-                tracing::warn!(%id, %fault, "a turn was not recorded");
-                let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
-                self.events.emit(id, "turn.failed", detail).await;
-            }
+            Err(fault) => self.note_turn_failure(id, cause, fault).await,
         }
         None
+    }
+
+    /// The inbox shows it until a turn is recorded, or a person has looked.
+    async fn note_turn_failure(&self, id: &WorkspaceId, cause: TurnCause, fault: Fault) {
+        tracing::warn!(%id, %fault, "a turn was not recorded");
+        let failure = TurnFailure {
+            workspace: id.clone(),
+            at: clock::wall(),
+            cause,
+            text: fault.message(),
+        };
+        if let Err(fault) = self.engine.note_turn_failure(failure).await {
+            tracing::warn!(%id, %fault, "that a turn was not recorded is not in the store");
+        }
+        let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
+        self.events.emit(id, "turn.failed", detail).await;
+        self.inbox.poke();
     }
 
     /// Records the tree of a workspace, if it is another one than before. The workspace has to run, unless
@@ -264,6 +277,7 @@ impl App {
                 && effort == Effort::Look
                 && self.is_unchanged(id, listed, last.as_ref())
             {
+                self.engine.forget_turn_failure(id).await?;
                 return Ok(Recorded::unchanged(last));
             }
             let (written, checked) = self
@@ -413,6 +427,7 @@ impl App {
                 last.details.discrepancies = checked.found;
                 self.engine.save_turn(last.clone()).await?;
             }
+            self.engine.forget_turn_failure(&id).await?;
             return Ok(Recorded::unchanged(Some(last)));
         }
         let objects = self.turn_objects(&id).await?;
@@ -428,9 +443,9 @@ impl App {
         };
         if last.is_none() && changes.is_empty() && checked.found.is_empty() {
             self.turns.note_same(&id, layer);
+            self.engine.forget_turn_failure(&id).await?;
             return Ok(Recorded::unchanged(None));
         }
-        let volumes = self.volume_digests(&id, spec).await?;
         let number = last.map_or(0, |last| last.number) + 1;
         let lines = changes.iter().filter_map(|change| change.lines);
         let (added, removed) = lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
@@ -447,7 +462,6 @@ impl App {
                 start,
                 layer: layer.as_ref().map(|layer| hex(layer)),
                 discrepancies: checked.found,
-                volumes,
                 conflicts: Vec::new(),
             },
         };
@@ -466,17 +480,6 @@ impl App {
             turn: Some(turn),
             is_new: true,
         })
-    }
-
-    async fn volume_digests(
-        &self,
-        id: &WorkspaceId,
-        spec: &WorkspaceSpec,
-    ) -> Result<BTreeMap<String, String>, Fault> {
-        if spec.volumes.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        Ok(self.traces(id, clock::wall()).await?.volumes)
     }
 
     async fn drop_surplus_turns(&self, id: &WorkspaceId, objects: TurnObjects) {

@@ -103,6 +103,7 @@ fn the_audit_is_kept_in_order_and_not_for_ever(store: &impl Store) {
         code: (status != 200).then(|| "refused".to_owned()),
         subject: Some("run r".to_owned()),
         outcome: None,
+        evidence: None,
         count: 3,
     };
     let [first, second] = [entry(200), entry(409)];

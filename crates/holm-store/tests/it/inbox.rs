@@ -6,7 +6,9 @@ use holm_core::run::RunState;
 use holm_core::turn::TurnCause;
 use holm_core::{RequestId, RunId, WorkspaceId};
 use holm_engine::inbox::{NOTICES_KEPT, NoticeRecord, OpenItem};
-use holm_engine::review::{CommentDetails, CommentRecord, Look, TurnDetails, TurnRecord};
+use holm_engine::review::{
+    CommentDetails, CommentRecord, Look, TurnDetails, TurnFailure, TurnRecord,
+};
 use holm_engine::run::{RunDetails, RunRecord};
 use holm_engine::store::{AuditEntry, Event, Store, StoreError};
 
@@ -78,6 +80,32 @@ pub fn check<S: Store>(store: &S) {
     store.set_look(id, &look(3), &[]).unwrap();
     assert_eq!((records().unread, records().look), (None, Some(look(3))));
 
+    // A turn that could not be recorded, until one is.
+    let failure = TurnFailure {
+        workspace: id.clone(),
+        at: at(55),
+        cause: TurnCause::Stop,
+        text: "git inside".to_owned(),
+    };
+    store.note_turn_failure(&failure).unwrap();
+    let stray = TurnFailure {
+        workspace: WorkspaceId::random(),
+        ..failure.clone()
+    };
+    store.note_turn_failure(&stray).unwrap();
+    assert_eq!(store.turn_failure(&stray.workspace).unwrap(), None);
+    assert_eq!(records().turn_failure, Some(failure.clone()));
+    store.forget_turn_failure(id).unwrap();
+    assert_eq!(records().turn_failure, None);
+    store.note_turn_failure(&failure).unwrap();
+    let next = TurnRecord {
+        number: 4,
+        ..store.last_turn(id).unwrap().unwrap()
+    };
+    store.add_turn(&next).unwrap();
+    assert_eq!(records().turn_failure, None);
+    store.set_look(id, &look(4), &[]).unwrap();
+
     // The newest run, with its details only where it went wrong.
     let run = |state: RunState| RunRecord {
         id: RunId::random(),
@@ -113,7 +141,7 @@ pub fn check<S: Store>(store: &S) {
                 ..CommentDetails::default()
             },
         };
-        store.save_comment(&comment).unwrap();
+        store.save_comments(&[comment]).unwrap();
     }
     assert_eq!(records().comments.len(), 1);
     for (status, count) in [(403, 2_u64), (403, 3), (404, 7)] {
@@ -128,6 +156,7 @@ pub fn check<S: Store>(store: &S) {
             status,
             code: None,
             outcome: None,
+            evidence: None,
             count,
         };
         store.add_audit(&entry).unwrap();

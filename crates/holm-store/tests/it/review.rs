@@ -4,7 +4,10 @@ use crate::conformance::{project, workspace};
 use holm_core::WorkspaceId;
 use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
-use holm_engine::review::{CheckDetails, CheckRecord, Look, TreeApproval, TurnDetails, TurnRecord};
+use holm_engine::review::{
+    CheckDetails, CheckRecord, CommentDetails, CommentRecord, Look, TreeApproval, TurnDetails,
+    TurnRecord,
+};
 use holm_engine::store::{Store, StoreError};
 use jiff::Timestamp;
 
@@ -12,7 +15,7 @@ pub fn at(millisecond: i64) -> Timestamp {
     Timestamp::from_millisecond(1_800_000_000_000 + millisecond).unwrap()
 }
 
-fn turn(workspace: &WorkspaceId, number: u64) -> TurnRecord {
+pub fn turn(workspace: &WorkspaceId, number: u64) -> TurnRecord {
     TurnRecord {
         workspace: workspace.clone(),
         number,
@@ -73,17 +76,26 @@ pub fn check<S: Store>(store: &S) {
     store.approve_tree(id, &yes).unwrap();
     assert_eq!(store.tree_approval(id).unwrap(), Some(yes));
     checks(store, id);
+    let comment = CommentRecord {
+        workspace: id.clone(),
+        number: 1,
+        details: CommentDetails {
+            turn: 5,
+            ..CommentDetails::default()
+        },
+    };
+    store.save_comments(&[comment]).unwrap();
     // Neither the newest nor what something refers to is forgotten.
     let mut forgotten = store.forget_surplus_turns(id, 2).unwrap();
     forgotten.sort_unstable();
-    assert_eq!(forgotten, [1, 5, 6, 7]);
+    assert_eq!(forgotten, [1, 6, 7]);
     let left: Vec<_> = store
         .turns(id)
         .unwrap()
         .iter()
         .map(|turn| turn.number)
         .collect();
-    assert_eq!(left, [2, 3, 4, 8, 9]);
+    assert_eq!(left, [2, 3, 4, 5, 8, 9]);
     assert!(
         store.forget_surplus_turns(id, 0).unwrap().len() == 1,
         "the last stays"

@@ -3,6 +3,7 @@
 use crate::conformance::{at, project, workspace};
 use holm_core::RunId;
 use holm_core::run::RunState;
+use holm_engine::review::{CommentDetails, CommentRecord};
 use holm_engine::run::{RunDetails, RunFilter, RunRecord};
 use holm_engine::store::{Store, StoreError};
 use std::sync::Barrier;
@@ -34,6 +35,57 @@ pub fn check(store: &impl Store) {
     store.insert_workspace(&other).unwrap();
     a_key_is_used_once(store, &one, &other);
     runs_are_listed_by_the_newest(store, &one);
+    comments_are_delivered_to_one_run_that_starts(store, &other);
+}
+
+/// Whatever happens to a run, its comments were delivered to exactly it, or they wait.
+fn comments_are_delivered_to_one_run_that_starts(
+    store: &impl Store,
+    of: &holm_engine::store::WorkspaceRecord,
+) {
+    let comments = [1, 2].map(|number| CommentRecord {
+        workspace: of.id.clone(),
+        number,
+        details: CommentDetails {
+            round: Some(1),
+            ..CommentDetails::default()
+        },
+    });
+    store.save_comments(&comments).unwrap();
+    let with = |comments: &[u64]| {
+        let mut run = run(of, None);
+        run.details.comments = comments.to_vec();
+        run
+    };
+    let delivered = || {
+        let comments = store.comments(&of.id).unwrap().into_iter();
+        let delivered: Vec<_> = comments.map(|one| one.details.delivered).collect();
+        delivered
+    };
+    let to = |run: &RunRecord| Some(format!("run {}", run.id));
+    let (mut first, second) = (with(&[1, 2]), with(&[2]));
+    assert_eq!(store.insert_run(&first).unwrap(), None);
+    assert_eq!(delivered(), [to(&first), to(&first)]);
+    let taken = store.insert_run(&second).unwrap_err();
+    assert!(matches!(taken, StoreError::CommentsTaken(_)), "{taken}");
+    assert_eq!(store.run(&second.id).unwrap(), None);
+
+    // It could not be started.
+    store.forget_run(&first.id).unwrap();
+    assert_eq!(delivered(), [None, None]);
+    // The daemon died before it started, and the same request comes again.
+    store.insert_run(&first).unwrap();
+    first.state = RunState::Lost;
+    store.save_run(&first).unwrap();
+    assert_eq!(delivered(), [None, None]);
+    first.state = RunState::Queued;
+    store.renew_run(&first).unwrap();
+    assert_eq!(delivered(), [to(&first), to(&first)]);
+    // It has started: its comments stay delivered, also when its record is deleted for its age.
+    (first.state, first.details.started_ms) = (RunState::Lost, Some(1));
+    store.save_run(&first).unwrap();
+    store.forget_run(&first.id).unwrap();
+    assert_eq!(delivered(), [to(&first), to(&first)]);
 }
 
 fn a_key_is_used_once(

@@ -5,6 +5,7 @@ use crate::schema_1;
 use holm_core::config::Inject;
 use holm_core::spec::{Secret, SecretSource};
 use holm_core::{Code, Fault};
+use holm_engine::review::ReviewStore;
 use holm_engine::store::{ProjectRecord, ProjectRules, Store, StoreError, WorkspaceRecord};
 use holm_store::SqliteStore;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,26 @@ fn what_was_stored_is_there_after_reopening() {
     assert!(!log.exists(), "a store that is closed is one file");
     let store = SqliteStore::open(&file(&directory)).unwrap();
     assert_eq!(store.workspace(&one.id).unwrap(), Some(one));
+}
+
+#[test]
+fn a_turn_of_an_earlier_version_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let shop = project("shop");
+    let one = workspace(&shop, "one");
+    let turn = crate::review::turn(&one.id, 1);
+    {
+        let store = SqliteStore::open(&file(&directory)).unwrap();
+        store.save_project(&shop).unwrap();
+        store.insert_workspace(&one).unwrap();
+        store.add_turn(&turn).unwrap();
+    }
+    // As version 13 stored it, with digests of volumes.
+    let earlier = "UPDATE turns SET details = json_set(details, '$.volumes', json('{\"pg\":\"e3\"}'));
+        DROP TABLE turn_failures; ALTER TABLE audit DROP COLUMN evidence; PRAGMA user_version = 13;";
+    change(&file(&directory), earlier);
+    let store = SqliteStore::open(&file(&directory)).unwrap();
+    assert_eq!(store.turns(&one.id).unwrap(), [turn]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::completions::labels;
 use super::output::{BAD, FAINT, GOOD, printable};
-use super::{Context, Outcome, connect, resolve};
+use super::{Context, Outcome, connect, resolve, review};
 use crate::since::since;
 use clap::Args;
 use holm_api::audit::{AuditEntry, AuditList, AuditQuery};
@@ -17,12 +17,12 @@ use std::process::ExitCode;
 /// itself. Repeated refusals are one line with their number. The newest 20000 are kept.
 ///
 /// With --json: {"audit":[{cursor,time,actor,request_id,method,route,workspace,subject,status,code,
-/// outcome,count}],"next"}, the newest first. `next` is there when there are more; --before takes
+/// outcome,count}],"next"}, the newest first; an approval has its `basis` too: {risks,evidence}. `next` is there when there are more; --before takes
 /// it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm audit\n  holm audit --workspace fix-login --since 1h\n  \
-    holm audit --actor token --bad\n  holm audit --limit 1000 --json"
+    holm audit --actor token --bad\n  holm audit --workspace fix-login --evidence\n  holm audit --limit 1000 --json"
 )]
 pub struct AuditArgs {
     /// How many of the newest entries to show
@@ -43,6 +43,9 @@ pub struct AuditArgs {
     /// Only requests that failed or were refused
     #[arg(long)]
     bad: bool,
+    /// Below each approval of a tree: the risks and the evidence that holm had recorded
+    #[arg(long)]
+    evidence: bool,
 }
 
 /// The largest page of the daemon.
@@ -74,7 +77,13 @@ pub fn run(context: &Context, arguments: AuditArgs) -> Outcome {
     }
     context.output.result(&list, || {
         // The newest entry is printed last, next to the prompt.
-        let lines: Vec<String> = list.audit.iter().rev().map(line).collect();
+        let mut lines = Vec::new();
+        for entry in list.audit.iter().rev() {
+            lines.push(line(entry));
+            if let Some(basis) = entry.basis.as_ref().filter(|_| arguments.evidence) {
+                lines.extend(review::basis_rows(basis));
+            }
+        }
         lines.join("\n")
     });
     Ok(ExitCode::SUCCESS)
@@ -148,6 +157,7 @@ mod tests {
             status: 401,
             code: Some("unauthorized".to_owned()),
             outcome: Some("exit 1".to_owned()),
+            basis: None,
             count: 3,
         };
         let text = anstream::adapter::strip_str(&line(&entry)).to_string();

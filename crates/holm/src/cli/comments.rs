@@ -60,7 +60,7 @@ fn usage() -> Fault {
     Fault::new(
         Code::Usage,
         "a workspace is missing, or the ids of comments",
-        "`holm comments WS`, `holm comments send WS`, `holm comments resolve WS ID…`",
+        "`holm comments WS`, `holm comments send WS`, `holm comments resolve|reopen WS ID…`",
     )
 }
 

@@ -4,14 +4,16 @@ use super::check::{Brief, in_one_line};
 use super::completions::labels;
 use super::diff;
 use super::figures::{clock, count, cut, here_and_now};
-use super::output::{BAD, FAINT, STRONG, WARNING, hanging, printable};
+use super::output::{BAD, FAINT, GOOD, STRONG, WARNING, hanging, printable};
 use super::turns::{lines, short};
 use super::work::Subject;
 use super::{Context, Outcome, comments, connect, terminal};
 use crate::wiring::guest;
 use clap::Args;
 use holm_api::comment::Comment;
-use holm_api::review::{Evidence, Looked, Review, ReviewFile, Risk};
+use holm_api::review::{
+    Approval, ApprovalBasis, Evidence, Looked, Review, ReviewFile, Risk, VolumeEvidence,
+};
 use holm_core::comment::CommentState;
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault};
@@ -54,7 +56,7 @@ pub struct ReviewArgs {
 pub fn run(context: &Context, arguments: ReviewArgs) -> Outcome {
     check_since(&arguments.since)?;
     let is_paged = !arguments.stat && !context.output.is_json() && std::io::stdout().is_terminal();
-    let (label, review) = connect::block_on(async {
+    let (label, review, approval) = connect::block_on(async {
         let subject = Subject::find(&arguments.workspace).await?;
         let (client, id) = (&subject.client, &subject.id);
         if !guest::is_inside() {
@@ -69,7 +71,14 @@ pub fn run(context: &Context, arguments: ReviewArgs) -> Outcome {
             client.looked(id, &Looked { turn, paths: None }).await?;
         }
         let workspace = client.workspace(id).await?;
-        Ok((format!("{}/{}", workspace.project, workspace.label), review))
+        // A program inside sees what it did, not what a person thinks of it.
+        let approval = if guest::is_inside() {
+            None
+        } else {
+            Some(client.approval(id).await?)
+        };
+        let label = format!("{}/{}", workspace.project, workspace.label);
+        Ok((label, review, approval))
     })?;
     if context.output.is_quiet() {
         let rows: Vec<String> = review.risks.iter().map(risk_row).collect();
@@ -78,7 +87,8 @@ pub fn run(context: &Context, arguments: ReviewArgs) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    context.output.result(&review, || render(&label, &review));
+    let rendered = || render(&label, &review, approval.as_ref());
+    context.output.result(&review, rendered);
     for note in &review.notes {
         let note = printable(note);
         context
@@ -124,11 +134,39 @@ fn suggest(context: &Context, typed: &str, review: &Review) {
         .next(&[("read the change", &read), (&approve, &yes)]);
 }
 
-fn render(label: &str, review: &Review) -> String {
+/// The rows below an approval in the audit record.
+pub(super) fn basis_rows(basis: &ApprovalBasis) -> Vec<String> {
+    let risks = basis.risks.iter().map(risk_row);
+    let evidence = evidence(&basis.evidence);
+    risks
+        .map(|row| format!("  {row}"))
+        .chain(evidence)
+        .collect()
+}
+
+/// Whether the reviewed tree is approved, or an earlier approval is void.
+fn approval_row(approval: &Approval, review: &Review) -> Option<String> {
+    let (tree, turn) = (approval.tree.as_ref()?, approval.turn?);
+    if Some(tree) != review.tree.as_ref() {
+        return Some(format!(
+            "{WARNING}◆{WARNING:#} the approval of @{turn} is void: the tree changed since"
+        ));
+    }
+    let (by, at) = (approval.by.as_deref()?, approval.at.as_deref()?);
+    let at = clock(at, &here_and_now());
+    Some(format!(
+        "{GOOD}✓{GOOD:#} approved by {} at {at}",
+        printable(by)
+    ))
+}
+
+fn render(label: &str, review: &Review, approval: Option<&Approval>) -> String {
     let Some(to) = review.to else {
         return format!("{STRONG}{label}{STRONG:#}  nothing has changed");
     };
-    let mut text = vec![heading(label, review, to), String::new()];
+    let mut text = vec![heading(label, review, to)];
+    text.extend(approval.and_then(|approval| approval_row(approval, review)));
+    text.push(String::new());
     if review.risks.is_empty() {
         text.push("Risks none".to_owned());
     } else {
@@ -214,17 +252,18 @@ fn evidence(evidence: &Evidence) -> Vec<String> {
         .commands
         .iter()
         .filter(|command| command.kind == "service" && command.state != "ready")
-        .map(|service| format!("{} {}", service.name, service.state))
+        .map(|service| match service.exit_code {
+            Some(code) => format!("{} {} (exit {code})", service.name, service.state),
+            None => format!("{} {}", service.name, service.state),
+        })
         .collect();
     if !bad.is_empty() {
         rows.push(row("services", bad.join(", ")));
     }
     rows.push(row("hosts", hosts(evidence)));
-    let volumes = evidence.volumes.iter().map(|volume| volume.name.as_str());
-    rows.push(row(
-        "data",
-        listed(volumes.collect(), "changed: ", "no volume changed"),
-    ));
+    let volumes: Vec<String> = evidence.volumes.iter().map(volume).collect();
+    let volumes = volumes.iter().map(String::as_str).collect();
+    rows.push(row("data", listed(volumes, "", "no volume changed")));
     let outside: Vec<String> = evidence
         .outside
         .iter()
@@ -248,6 +287,29 @@ fn evidence(evidence: &Evidence) -> Vec<String> {
         rows.push(row("processes", listed(shown, &count, "")));
     }
     rows
+}
+
+/// `pg (12 files written, used by service db)`.
+fn volume(volume: &VolumeEvidence) -> String {
+    let mut parts = Vec::new();
+    if volume.replaced {
+        parts.push("replaced".to_owned());
+    }
+    match volume.files {
+        0 if volume.replaced || volume.partial => {}
+        0 => parts.push("files deleted".to_owned()),
+        files => parts.push(format!("{} written", count(files, "file"))),
+    }
+    if volume.partial {
+        parts.push("too many files to look at all".to_owned());
+    }
+    if volume.shared {
+        parts.push("shared with other workspaces".to_owned());
+    }
+    if !volume.services.is_empty() {
+        parts.push(format!("used by service {}", volume.services.join(", ")));
+    }
+    format!("{} ({})", volume.name, parts.join(", "))
 }
 
 fn commands(evidence: &Evidence) -> String {

@@ -125,6 +125,28 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
         .map(|one| one["stale"].clone())
         .collect();
     assert_eq!(stale, [true, false, false]);
+    // A comment follows its line when only lines before it change.
+    island
+        .holm(&["run", "x", "--", "sed", "-i", "1i new\\nlines", "f.txt"])
+        .ok();
+    let places: Vec<Value> = comments(&island)
+        .iter()
+        .map(|one| json!([one["lines"], one["stale"]]))
+        .collect();
+    assert_eq!(
+        json!(places),
+        json!([["2", true], ["5", false], ["1", false]])
+    );
+    // A reopened comment goes with the next round.
+    let again = island
+        .holm(&["comments", "send", "x", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        json!([again["round"], again["ids"]]),
+        json!([2, ["c1"]]),
+        "{again:#}"
+    );
     let shown = island.holm(&["comments", "x"]).ok().out();
     assert!(
         shown.contains("stale: why") && !shown.contains('\u{1b}'),
@@ -197,7 +219,9 @@ fn comments_and_answers_at_once_are_all_kept() {
     assert_eq!(comments(&island).len(), 8);
     let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
     let path = format!("/api/v1/workspaces/{}/comments/act", id.as_str().unwrap());
-    let body = json!({ "ids": ["c1"], "action": "reply", "text": "because" }).to_string();
+    let body =
+        json!({ "ids": ["c1"], "action": "reply", "text": "because\u{1b}]0;x\u{7}\u{202e}" })
+            .to_string();
     let socket = island.holm(&["daemon", "status", "--json"]).ok().json()["socket"].clone();
     let mut all: Vec<Running> = (0..8)
         .map(|_| {
@@ -212,4 +236,92 @@ fn comments_and_answers_at_once_are_all_kept() {
     }
     let replies = comments(&island)[0]["replies"].clone();
     assert_eq!(replies.as_array().unwrap().len(), 8, "{replies:#}");
+    // What an answer steers a terminal with is not printed.
+    for verb in ["comments", "review"] {
+        let shown = island.holm(&[verb, "x"]).ok().out();
+        assert!(
+            shown.contains("because") && !shown.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+            "{shown:?}"
+        );
+    }
+}
+
+/// An agent that keeps all its messages.
+const KEEPER: &str = r#"[agents.kept]
+command = ["sh", "-c", "echo \"$(cat)\" >> got"]
+"#;
+
+#[test]
+fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("holm.toml", KEEPER);
+    repository.commit("an agent");
+    repository.up("x");
+    island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
+    let send = |text: &str| {
+        island.holm(&["comment", "x", "f.txt:1", text]).ok();
+        island.holm(&["comments", "send", "x"]).ok();
+    };
+    let got = |text: &str| {
+        let got = island.sh("x", "cat got").out();
+        got.lines().filter(|line| *line == text).count()
+    };
+    let run = ["run", "x", "--agent", "kept", "go on"];
+
+    send("first");
+    let mut all: Vec<Running> = (0..4)
+        .map(|_| Running::new(&mut island.holm_command(&island.home(), &run)))
+        .collect();
+    for one in &mut all {
+        assert_eq!(one.code(), Some(0));
+    }
+    assert_eq!((got("first"), got("go on")), (1, 4));
+
+    let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
+    let dies = |at: &str, path: &str, body: Value| {
+        let start = ["daemon", "start"];
+        island.holm_at(&island.home(), at, &start).ok();
+        let path = format!("/api/v1/workspaces/{}/{path}", id.as_str().unwrap());
+        let answer = island.try_ask("POST", &path, "", body.to_string().as_bytes());
+        assert!(answer.is_none(), "{at}: it died");
+    };
+    let order = json!({ "agent": "kept", "message": "go on" });
+    // The daemon dies before the run starts: the round waits for the next one.
+    send("second");
+    dies("run:before:kill", "runs", order.clone());
+    crate::support::eventually("the round waits", || {
+        comments(&island)[1]["delivered"] == Value::Null
+    });
+    island.holm(&run).ok();
+    assert_eq!(got("second"), 1);
+    // It dies after the run started: that run has it, and the next one does not.
+    send("third");
+    dies("run:after:kill", "runs", order);
+    let told = &comments(&island)[2]["delivered"];
+    assert!(told.as_str().unwrap().starts_with("run r"), "{told}");
+    island.holm(&run).ok();
+    assert_eq!(got("third"), 1);
+
+    // What was typed into a session and not confirmed says so, and is not sent again.
+    let new = ["session", "new", "x", "--agent", "kept", "--json"];
+    let session = island.holm(&new).ok().json()["id"].clone();
+    island.holm(&["comment", "x", "f.txt:1", "fourth"]).ok();
+    dies("round:after:kill", "comments/send", json!({}));
+    let told = &comments(&island)[3];
+    let expected = format!("session {}, not confirmed", session.as_str().unwrap());
+    assert_eq!(
+        json!([told["round"], told["delivered"]]),
+        json!([4, expected])
+    );
+    assert_eq!(island.holm(&["comments", "send", "x"]).code, Some(4));
+    // A round that no session took is not sent.
+    island.holm(&["comment", "x", "f.txt:1", "fifth"]).ok();
+    let nobody = ["comments", "send", "x", "--session", "s0000000000000"];
+    assert_ne!(island.holm(&nobody).code, Some(0));
+    let told = &comments(&island)[4];
+    assert_eq!(
+        json!([told["round"], told["delivered"]]),
+        json!([null, null])
+    );
 }

@@ -300,3 +300,63 @@ fn an_agent_that_neither_writes_nor_works_has_stalled() {
     answered(&island, &id);
     waits_for(&island, "x", &[]);
 }
+
+#[test]
+fn work_that_could_not_be_recorded_is_told_until_it_is() {
+    let island = Island::new();
+    island.repository("shop").up("x");
+    let run = ["run", "x", "--", "sh", "-c", "echo x > f.txt"];
+    island.holm_at(&island.home(), "turn:before:fail", &run);
+    let found = told(&island, "x");
+    let [failed] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(
+        failed.starts_with("failed | Its changes are not recorded: ")
+            && failed.ends_with(" | holm review shop/x --mark"),
+        "{failed}"
+    );
+    assert_eq!(events(&island, "turn.failed").len(), 1);
+    let review = island.holm(&["review", "x", "--mark", "--stat"]).ok();
+    assert!(!review.stderr.contains("not be recorded"), "{review:?}");
+    assert_eq!(told(&island, "x"), [] as [&str; 0]);
+}
+
+#[test]
+fn limits_and_conflicts_need_a_person_until_they_are_gone() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    repository.write("a.txt", "one\n");
+    repository.commit("a file");
+    repository.up("x");
+    repository.up("y");
+    let reasons = |label: &str| -> Vec<String> {
+        let told = told(&island, label).into_iter();
+        told.map(|item| item.split(' ').next().unwrap().to_owned())
+            .collect()
+    };
+    let write = |label: &str, word: &str| {
+        let script = format!("echo {word} > a.txt");
+        island.holm(&["run", label, "--", "sh", "-c", &script]).ok();
+    };
+    write("x", "mine");
+    write("y", "theirs");
+    // The pair is one item, of the workspace that came later.
+    eventually("a conflict", || reasons("y") == ["conflict", "ready"]);
+    assert_eq!(reasons("x"), ["ready"]);
+    let conflict = told(&island, "y")[0].clone();
+    assert!(
+        conflict.contains("Same lines as x: a.txt")
+            && conflict.ends_with("holm compare shop/y shop/x"),
+        "{conflict}"
+    );
+    write("y", "mine");
+    eventually("no conflict", || reasons("y") == ["ready"]);
+    island.holm(&["review", "x", "--looked", "--stat"]).ok();
+    island.holm(&["run", "x", "--timeout", "1s", "--", "sleep", "100"]);
+    let limit = told(&island, "x");
+    assert!(
+        limit.len() == 1 && limit[0].starts_with("limit | sleep hit its time limit of 1 s"),
+        "{limit:?}"
+    );
+}

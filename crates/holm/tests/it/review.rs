@@ -133,6 +133,8 @@ fn attack_211_an_approval_is_for_one_tree_and_the_next_edit_voids_it() {
     assert_eq!(tree, island.sh("x", "git rev-parse HEAD^{tree}").ok().out());
     let audit = island.holm(&["audit", "--json"]).ok().json().to_string();
     assert!(audit.contains(&format!("approved tree {tree}")), "{audit}");
+    let shown = island.holm(&["review", "x", "--stat"]).ok().out();
+    assert!(shown.contains("✓ approved by user "), "{shown}");
 
     island.sh("x", "echo three >> a.txt").ok();
     let wrong = island.holm(&["approve", "x", "--tree", &tree, "--json"]);
@@ -195,6 +197,81 @@ fn late_edit(island: &Island, label: &str, when: &str) -> String {
     let git = island.write(place.join("git"), script);
     std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
     format!("{}:/usr/local/bin:/usr/bin:/bin", place.display())
+}
+
+#[test]
+fn data_processes_and_services_are_evidence_and_an_approval_keeps_it() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let holm_toml = r#"
+[volumes.rows]
+path = "/rows"
+policy = "fork"
+seed = ["echo seed > /rows/seed"]
+[volumes.own]
+path = "/own"
+[services.db]
+run = "test -e well && exec sleep 100000; echo $PLACE; exit 4"
+restart = "no"
+env = { PLACE = "/rows" }
+"#;
+    repository.write("holm.toml", holm_toml);
+    repository.commit("files");
+    repository.holm(&["up", "x"]);
+    island.sh("x", "echo x > f.txt").ok();
+    let volumes = |arguments: &[&str]| {
+        let review = review(&island, arguments);
+        let volumes = review["evidence"]["volumes"].as_array().unwrap().iter();
+        let volumes = volumes.map(|one| json!([one["name"], one["files"], one["services"]]));
+        volumes.collect::<Vec<_>>()
+    };
+    assert_eq!(volumes(&[]), [] as [Value; 0], "a seed is no change");
+    island
+        .holm(&["review", "x", "--mark", "--looked", "--stat"])
+        .ok();
+
+    // A run that changes only data records no turn.
+    run(
+        &island,
+        "echo row > /rows/new; rm /rows/seed; echo x > /own/x",
+    );
+    let expected = [json!(["rows", 2, ["db"]]), json!(["own", 1, []])];
+    let mut found = volumes(&[]);
+    found.sort_by_key(|one| one[0] != "rows");
+    assert_eq!(found, expected);
+    assert_eq!(review(&island, &[])["to"], 1);
+    island.sh("x", "setsid sleep 98765 > /dev/null 2>&1 &").ok();
+    let text = island.holm(&["review", "x", "--stat"]).ok().out();
+    for part in [
+        "rows (2 files written, used by service db)",
+        "1 left running: sleep 98765",
+        "db exited (exit 4)",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let evidence = review(&island, &[])["evidence"].clone();
+    let service = |one: &&Value| one["kind"] == "service";
+    let services = evidence["commands"].as_array().unwrap().iter();
+    let codes: Vec<&Value> = services
+        .filter(service)
+        .map(|one| &one["exit_code"])
+        .collect();
+    assert_eq!(codes, [&json!(4)], "{evidence:#}");
+
+    // The evidence is with the approval, and in the audit record after the workspace is gone.
+    island.holm(&["approve", "x"]).ok();
+    let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
+    island.holm(&["rm", "x", "--force"]).ok();
+    island.holm(&["gc", "--all"]).ok();
+    let approved = |entry: &&Value| entry["route"] == "/workspaces/{id}/approve";
+    let audit = island.holm(&["audit", "--json"]).ok().json();
+    let entry = audit["audit"].as_array().unwrap().iter().find(approved);
+    let entry = entry.unwrap_or_else(|| panic!("{audit:#}"));
+    assert_eq!(entry["workspace"], id);
+    let basis = &entry["basis"]["evidence"];
+    assert_eq!(basis["volumes"].as_array().unwrap().len(), 2, "{entry:#}");
+    let text = island.holm(&["audit", "--evidence"]).ok().out();
+    assert!(text.contains("rows (2 files written"), "{text}");
 }
 
 #[test]

@@ -198,4 +198,21 @@ fn an_error_is_not_drawn_into_a_pager() {
         changed.contains("paged") && changed.contains("+new"),
         "{changed:?}"
     );
+    // A review shows its difference in the pager, unless only the numbers are wanted.
+    let review = |more: &[&str], variable: &str| {
+        let words = [&["review", "x"], more].concat();
+        let mut review = island.holm_command(&repository.path, &words);
+        play(review.env("PAGER", &pager).env(variable, "1"), &[]).screen
+    };
+    let whole = review(&[], "UNUSED");
+    assert!(
+        whole.contains("Evidence") && whole.contains("paged") && whole.contains("+new"),
+        "{whole:?}"
+    );
+    assert!(whole.contains("\u{1b}[1m"), "{whole:?}");
+    let short = review(&["--stat"], "NO_COLOR");
+    assert!(
+        short.contains("Evidence") && !short.contains("paged") && !short.contains("\u{1b}[1m"),
+        "{short:?}"
+    );
 }

@@ -163,7 +163,9 @@ function EvidenceStrip({ evidence, checks, onEvidence }: { evidence: Evidence; c
           plural(evidence.hosts.length - refused, "host"),
           refused ? <span class="is-needs">{refused} refused</span> : "none refused",
         )}
-        {evidence.volumes.map((volume) => fact("database", volume.name, "changed"))}
+        {evidence.volumes.map((volume) =>
+          fact("database", volume.name, volume.replaced ? "replaced" : volume.files ? `${plural(volume.files, "file")} written` : "changed"),
+        )}
         {fact("file", "Outside the tree", outside ? plural(outside, "file") : "nothing", "hide-1280")}
       </ul>
     </div>

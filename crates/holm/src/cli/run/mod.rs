@@ -10,6 +10,7 @@ use super::completions::labels;
 use super::consent;
 use super::direct;
 use super::outlet::Form;
+use super::output::FAINT;
 use super::{Context, Outcome, connect, resolve, up};
 use clap::Args;
 pub use follow::INTERRUPTED;
@@ -146,7 +147,13 @@ pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
                 consent::ask(context, &client, refused).await?;
                 following.begin(&order).await?
             }
-            begun => begun?,
+            Err(fault) => {
+                if let Some(made) = &made {
+                    stays(context, &made.label);
+                }
+                return Err(fault);
+            }
+            Ok(run) => run,
         };
         if is_detached {
             context.output.result(&run, || run.id.clone());
@@ -166,6 +173,13 @@ pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
         Ok(watched.code)
     })?;
     Ok(ExitCode::from(code))
+}
+
+/// The workspace of `--new` was made, and its run did not begin.
+fn stays(context: &Context, label: &str) {
+    context.output.remark(&format!(
+        "  {FAINT}{label} stays: `holm run {label} …` tries again, `holm rm {label}` removes it{FAINT:#}"
+    ));
 }
 
 /// With --new one word is the message, unless a command is run: that needs none.
