@@ -27,10 +27,11 @@ picture: ## the terminal of the README, docs/holm.svg, from a real run (needs tm
 	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
 	@scripts/picture "$${CARGO_TARGET_DIR:-target}/demo/holm"
 
-screenshots: ## the dashboard's pages in target/screenshots, and the two of the README, from real workspaces (needs Chromium)
+screenshots: PROFILE ?= demo
+screenshots: ## the dashboard's pages in target/screenshots, and the two of the README, from real workspaces (needs Chromium; PROFILE=dev builds faster)
 	@scripts/set-up screenshots
-	$(call roles,build --profile demo) $(CARGO) build --profile demo --locked -p holm
-	@scripts/in-own-network scripts/screenshots "$(BUILT)/demo/holm"
+	$(call roles,build --profile $(PROFILE)) $(CARGO) build --profile $(PROFILE) --locked -p holm
+	@scripts/in-own-network scripts/screenshots "$(BUILT)/$(PROFILE:dev=debug)/holm"
 
 # The target is named, so that build scripts and macros stay dynamic.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')

@@ -23,7 +23,7 @@ holm(
   ].join("; "),
 );
 await api(page, `/workspaces/${id}/sessions`, "POST", {
-  command: ["bash", "-c", `printf '\\e]0;${markup}\\a\\a'; sleep 60`],
+  command: ["bash", "-c", `printf '\\e]0;${markup}\\a\\e[31m${markup} \\e[5;8m\\u202e\\e[m\\e[9;9H\\a'; sleep 60`],
 });
 // A request whose path is markup is in the log of the service, and a program inside asks with such a text.
 holm("exec", "e2e-hostile", "--", "curl", "-s", "-o", "/dev/null", "--path-as-is", `http://127.0.0.1:3000/${markup.replaceAll(" ", "+")}`);
@@ -43,6 +43,8 @@ const PLACES = [
   [`/w/${id}/review?since=merge`, '.mp__list:has-text("onerror")'],
   ["/workspaces", '.o-what:has-text("onerror")'],
   ["/inbox", '.mail:has-text("onerror")'],
+  // The end of the terminal: of its sequences only colours are obeyed.
+  ["/inbox", '.excerpt .a-red:has-text("onerror")'],
   [`/compare?w=${id}&w=${(await workspace(page, "e2e-other")).id}`, '.cmp:has-text("onerror")'],
 ];
 for (const [path, place] of PLACES) {

@@ -3,7 +3,7 @@ import { api, expect, open, until, visit, workspace } from "./browser.mjs";
 
 const { page, problems, close } = await open();
 const { id } = await workspace(page, "e2e-inbox");
-const script = "printf 'Which one?\\n  1. First\\n  2. Second\\n> \\a'; read answer; echo \"got $answer\"; sleep 60";
+const script = "printf '\\033[31mWhich one?\\033[m\\n  1. First\\n  2. Second\\n> \\a'; read answer; echo \"got $answer\"; sleep 60";
 const session = await api(page, `/workspaces/${id}/sessions`, "POST", { command: ["sh", "-c", script], name: "asker" });
 await visit(page, "/workspaces");
 await page.keyboard.press("g");
@@ -11,7 +11,8 @@ await page.keyboard.press("i");
 await page.waitForSelector('.mail:has-text("e2e-inbox")');
 for (let i = 0; i < 20 && !(await page.locator('.mail.is-selected:has-text("e2e-inbox")').count()); i += 1)
   await page.keyboard.press("j");
-await page.waitForSelector('.excerpt:has-text("Which one?")');
+await page.waitForSelector('.excerpt .a-red:has-text("Which one?")');
+await page.waitForSelector('.mail.is-selected .mail__text:has-text("Which one?")');
 await page.waitForSelector('.ask__title:has-text("Which one?")');
 expect((await page.locator(".reply__quick .btn").count()) === 2, "two quick answers");
 // Muting shows the line for the settings.
@@ -33,6 +34,7 @@ await until(
 );
 // The answered question is among the closed items, and leads to its workspace.
 await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")', { state: "detached" });
+await page.waitForSelector('.inbox__end:has-text("closed today")');
 await page.getByRole("button", { name: "Closed" }).press("Enter");
 await page.waitForSelector('.mail:has-text("e2e-inbox"):has-text("question")');
 await page.waitForSelector('.mail.is-selected .mail__act:has-text("Open")');

@@ -1,4 +1,5 @@
-// Two browsers see one change within a second; a daemon killed under the page costs no typed text.
+// Two browsers see one change within a second; many tabs of one browser do not block each other; a daemon killed under the page
+// costs no typed text, and logs go on with the next one.
 import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
 
 const one = await open();
@@ -12,6 +13,21 @@ await one.page.locator("#ask-word").fill("e2e-lively");
 await one.page.keyboard.press("Enter");
 await two.page.waitForSelector(".o-label >> text=e2e-lively", { timeout: 1000 });
 await api(one.page, `/workspaces/${id}`, "PATCH", { label: "e2e-live" });
+
+// A browser has six connections for a host; pages that follow logs and services keep none of them.
+const tabs = [];
+for (let i = 0; i < 4; i += 1) {
+  const tab = await one.context.newPage();
+  await visit(tab, `/w/${id}`);
+  await tab.waitForSelector('.svc__row [aria-label="ready"]');
+  tabs.push(tab);
+}
+const [log] = tabs;
+await api(log, `/workspaces/${id}`);
+for (const tab of tabs.slice(1)) await tab.close();
+const request = (path) => holm("exec", "e2e-live", "--", "curl", "-s", "-o", "/dev/null", `http://127.0.0.1:3000/${path}`);
+request("before-the-kill");
+await log.waitForSelector('.log--rows:has-text("before-the-kill")');
 
 await visit(one.page, "/new");
 await one.page.locator("#n-msg").fill("typed before the daemon died");
@@ -28,6 +44,9 @@ expect(
   (await one.page.locator("#n-msg").inputValue()) === "typed before the daemon died",
   "the typed text after the reconnection",
 );
+await log.waitForSelector(".banner >> text=Connection lost", { state: "detached" });
+request("after-the-kill");
+await log.waitForSelector('.log--rows:has-text("after-the-kill")');
 await one.close();
 await two.close();
 console.log("live: done");

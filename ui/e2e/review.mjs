@@ -41,6 +41,10 @@ await until(
   async () => (await api(page, `/workspaces/${id}/review?since=base`)).files.some((file) => file.viewed),
   "a viewed mark",
 );
+// The checks of this tree run, and their result stands in the evidence.
+await page.keyboard.press("t");
+await page.waitForSelector('.strip:has-text("Evidence") li:has(.st--ready):has-text("readme")');
+expect((await api(page, `/workspaces/${id}/checks`)).checks.some((one) => one.state === "passed"), "a check that passed");
 const marked = await api(page, `/workspaces/${id}/review`);
 expect(marked.looked_at === null && marked.from === null, "no look by a viewed mark");
 const { tree } = marked;

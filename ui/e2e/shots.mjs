@@ -2,7 +2,7 @@
 // The workspaces are those that scripts/screenshots makes.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { api, BASE, open } from "./browser.mjs";
+import { api, open, visit } from "./browser.mjs";
 
 const out = process.env.OUT ?? "shots";
 mkdirSync(out, { recursive: true });
@@ -49,8 +49,7 @@ for (const [theme, size, names] of [
     look: "/settings/look",
   };
   for (const name of names) {
-    await page.goto(BASE + (paths[name] ?? `/settings/${name}`));
-    await page.waitForSelector(".bar");
+    await visit(page, paths[name] ?? `/settings/${name}`);
     if (name === "palette") {
       await page.keyboard.press("Control+k");
       await page.keyboard.type("fix");
@@ -60,6 +59,7 @@ for (const [theme, size, names] of [
       await page.locator("#n-msg").fill("Two customers can reserve the last item at the same time. Reproduce it with a test.");
       for (const agent of ["claude", "codex"]) await page.getByRole("button", { name: `More ${agent}` }).click();
       await page.locator("#n-label").fill("cart-race");
+      await page.getByRole("checkbox", { name: /uncommitted state/ }).check();
       await page.locator("#n-ref").focus();
     }
     if (name === "inbox" && size !== PHONE) await page.locator(".mail", { hasText: "checkout-tax" }).click();

@@ -13,7 +13,7 @@ await visit(page, "/new");
 await page.locator("#n-project").fill(project.name);
 await page.locator("#n-label").fill("e2e-trust");
 await page.getByRole("checkbox", { name: /uncommitted state/ }).check();
-await page.waitForSelector('.check:has-text("1 file")');
+await page.waitForSelector('.check:has-text("1 file, +4")');
 await page.keyboard.press("Control+Enter");
 await page.waitForSelector('.ask-trust:has-text("secrets.E2E_KEY")');
 const told = problems.splice(0);

@@ -1,9 +1,10 @@
-// A workspace's page: a service stopped and started, live logs, a shell typed into, a refused address, snapshot, fork, remove and undo.
+// A workspace's page: a service stopped and started, live logs with filter, pause and time, terminals that are typed into and taken
+// over, a refused address, snapshot, fork, remove and undo.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
 
-const { page, problems, close } = await open();
+const { page, context, problems, close } = await open();
 const { id, services } = await workspace(page, "e2e-work");
 const name = services.at(-1).name;
 const state = async () => (await api(page, `/workspaces/${id}/services`)).services.find((one) => one.name === name).state;
@@ -26,6 +27,42 @@ await page.keyboard.type("echo $((6*7))-holm\n");
 await page.waitForFunction(() => document.querySelector(".xterm-rows")?.textContent.includes("42-holm"));
 await page.keyboard.press("Control+\\");
 expect((await page.locator(".xterm textarea:focus").count()) === 0, "Ctrl-\\ to leave the terminal");
+
+// A second terminal; a number chooses, and another tab watches until it takes over.
+const rows = (text) => page.waitForFunction((text) => document.querySelector(".xterm-rows")?.textContent.includes(text), text);
+await page.getByRole("button", { name: "New session" }).click();
+await page.waitForFunction(() => document.querySelectorAll('[aria-label="Sessions"] [role=tab]').length === 2);
+await page.keyboard.press("1");
+await rows("42-holm");
+const watcher = await context.newPage();
+await visit(watcher, `/w/${id}`);
+await watcher.keyboard.press("1");
+await watcher.waitForFunction(() => document.querySelector(".xterm-rows")?.textContent.includes("42-holm"));
+await watcher.getByRole("button", { name: "Take over" }).waitFor();
+await watcher.keyboard.press("t");
+await watcher.getByRole("button", { name: "Take over" }).waitFor({ state: "detached" });
+await watcher.keyboard.type("echo $((6*8))-taken\n");
+await rows("48-taken");
+await page.getByRole("button", { name: "Take over" }).waitFor();
+
+// Logs: a time to go to, a filter, a pause.
+holm("exec", "e2e-work", "--", "curl", "-s", "-o", "/dev/null", "http://127.0.0.1:3000/line-[1-200]");
+await page.waitForSelector('.log--rows:has-text("line-200")');
+const scrolled = () => page.locator("#logs").evaluate((box) => box.scrollTop);
+expect((await scrolled()) > 2000, "the newest lines at first");
+await page.locator("[data-filter]").fill("00:00");
+await until(async () => (await scrolled()) === 0, "the first line of the day");
+await page.locator("[data-filter]").fill("-line");
+await page.waitForFunction(() => !document.querySelector("#logs").textContent.includes("line-"));
+await page.locator("[data-filter]").fill("");
+await page.getByRole("button", { name: "Pause" }).click();
+holm("exec", "e2e-work", "--", "curl", "-s", "-o", "/dev/null", "http://127.0.0.1:3000/while-paused");
+await watcher.waitForSelector('.log--rows:has-text("while-paused")');
+await page.locator("[data-filter]").fill("while-paused");
+await page.waitForSelector('#logs:has-text("No line fits the filter")');
+await page.getByRole("button", { name: "Go on" }).click();
+await page.waitForSelector('.log--rows:has-text("while-paused")');
+await watcher.close();
 
 // "Allow this" of a refused address shows the line to add, and writes nothing.
 const connect = "import socket; socket.socket().connect_ex(('10.1.2.3', 5432))";

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Disk, HolmEvent, InboxItem, Run, Session, Workspace } from "../src/api/types";
-import { closedOf } from "../src/pages/inbox-closed";
+import { closedOf, closedToday, type ClosedItem } from "../src/pages/inbox-closed";
 import { choicesOf } from "../src/pages/inbox-reasons";
 import { grid } from "../src/pages/data-grid";
 import { joined } from "../src/parts/run-output";
 import { hostsOf } from "../src/pages/workspace/egress";
+import { timeOf } from "../src/pages/workspace/logs";
 import { windowOf } from "../src/parts/virtual";
 import { preview, standing } from "../src/state/attention";
 import { parse } from "../src/state/route";
@@ -93,10 +94,11 @@ test("slabs span the workspaces that share them", () => {
   } as unknown as Disk;
   const two = [
     workspace({ id: "w1", commit: "a", layers: ["npm-0123456789abcdef"] }),
-    workspace({ id: "w2", commit: "a", layers: ["npm-0123456789abcdef"] }),
+    // A snapshot names the layer of its workspace again.
+    workspace({ id: "w2", commit: "a", layers: ["npm-0123456789abcdef", "npm-0123456789abcdef"] }),
     workspace({ id: "w3", commit: "b" }),
   ];
-  const [project] = grid(two, disk, "shared");
+  const [project] = grid(two, disk, "shared", []);
   assert.deepEqual(
     project!.rows.map((row) => row.slabs.map((slab) => slab && `${slab.kind}${slab.span}`)),
     [
@@ -152,4 +154,18 @@ test("a closed item has the text that it opened with, and one that opened again 
       ["1", "fix-login", "Which?", "2026-11-18T00:00:01Z"],
     ],
   );
+});
+
+test("a time in the filter of logs is a place, of yesterday if today's is still to come", () => {
+  const now = new Date(2026, 10, 18, 14, 20);
+  const at = (text: string) => timeOf(text, now)?.toString();
+  assert.equal(at("14:18"), new Date(2026, 10, 18, 14, 18).toString());
+  assert.equal(at("14:18:05"), new Date(2026, 10, 18, 14, 18, 5).toString());
+  assert.equal(at("23:00"), new Date(2026, 10, 17, 23, 0).toString());
+  assert.deepEqual(["14", "-debug", "at 14:18"].map(at), [undefined, undefined, undefined]);
+});
+
+test("only items of this day count as closed today", () => {
+  const closed = ["2026-11-18T09:00:00", "2026-11-18T00:01:00", "2026-11-17T23:59:00"].map((closed) => ({ closed }));
+  assert.equal(closedToday(closed as ClosedItem[], new Date(2026, 10, 18, 10).getTime()), 2);
 });

@@ -50,6 +50,15 @@ pub struct WorkspaceSize {
     pub tmp: u64,
     /// For forks, the differences from their origin.
     pub volumes: u64,
+    /// Part of `bytes`.
+    pub snapshots: Vec<SnapshotSize>,
+}
+
+/// What a snapshot keeps besides the base and the layers that it shares.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotSize {
+    pub name: String,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

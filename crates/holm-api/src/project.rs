@@ -166,6 +166,17 @@ pub struct Starts {
     /// How many files differ from the last commit. `None`: the repository's own settings would run programs to find out.
     #[schema(required)]
     pub uncommitted: Option<usize>,
+    /// Lines of these files; 0 where `uncommitted` is `None`.
+    #[serde(default)]
+    #[schema(required)]
+    pub added: u64,
+    #[serde(default)]
+    #[schema(required)]
+    pub removed: u64,
+    /// Settings files of the checkout that git ignores and that no workspace gets unless `include` names them.
+    #[serde(default)]
+    #[schema(required)]
+    pub not_brought: Vec<String>,
     /// The newest first.
     pub refs: Vec<Start>,
 }
@@ -220,6 +231,8 @@ pub struct TrustAnswer {
     /// As in `GET`.
     #[serde(default)]
     pub from: Option<String>,
+    #[serde(default)]
+    pub at: Option<String>,
     #[serde(default)]
     pub dirty: bool,
 }

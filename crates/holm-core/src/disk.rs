@@ -37,6 +37,8 @@ pub struct WorkspaceUsage {
     /// For forks, differences from their origin.
     pub volumes: u64,
     pub other: u64,
+    /// Each snapshot by its key; part of `other`.
+    pub each_snapshot: HashMap<String, u64>,
     /// In the order of the spec; for forks, differences from their origin. Shared ones are not part
     /// of the total.
     pub each_volume: Vec<u64>,

@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::apply::{Applied, Apply, Effect, Merge, Merged, TakenBack};
 use holm_api::project::{Starts, TrustAnswer, TrustQuestions, TrustReport};
+use holm_core::turn::TurnNumber;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -34,6 +35,8 @@ pub struct Find {
 pub struct Begin {
     /// The ref whose `holm.toml` counts; default: the checkout's commit.
     from: Option<String>,
+    /// The turn of a workspace (`ID@2`) whose start counts, instead of `from`.
+    at: Option<String>,
     /// Whether the uncommitted `holm.toml` counts.
     #[serde(default)]
     dirty: bool,
@@ -112,7 +115,8 @@ async fn questions(
     Parameters(begin): Parameters<Begin>,
 ) -> Answer<TrustQuestions> {
     let words = vec!["trust".to_owned(), "--show".to_owned()];
-    let words = with_start(words, begin.from.as_deref(), begin.dirty);
+    let from = app.start_of(&id, begin.at.as_deref(), begin.from).await?;
+    let words = with_start(words, from.as_deref(), begin.dirty);
     Ok(Json(app.in_project(&caller, &id, words).await?))
 }
 
@@ -128,7 +132,8 @@ async fn answer(
     let digests = answer.digests.iter();
     let mut words = vec!["trust".to_owned()];
     words.extend(digests.map(|digest| format!("--digest={digest}")));
-    let words = with_start(words, answer.from.as_deref(), answer.dirty);
+    let from = app.start_of(&id, answer.at.as_deref(), answer.from).await?;
+    let words = with_start(words, from.as_deref(), answer.dirty);
     Ok(Json(app.in_project(&caller, &id, words).await?))
 }
 
@@ -163,6 +168,25 @@ impl App {
         let end = ["--".to_owned(), id.to_string()];
         let words = words.into_iter().chain(end).collect();
         self.in_project(caller, &project, words).await
+    }
+
+    /// The commit that a turn of the project started from, as `holm up --at` uses it; without a turn, `from`.
+    async fn start_of(
+        &self,
+        project: &ProjectId,
+        at: Option<&str>,
+        from: Option<String>,
+    ) -> Result<Option<String>, Failure> {
+        let Some(at) = at else {
+            return Ok(from);
+        };
+        let (workspace, number) =
+            TurnNumber::split(at).ok_or_else(|| bad_request("`at` is a turn, such as `ID@2`"))?;
+        let id = WorkspaceId::parse(workspace).map_err(|_| bad_request("`at` names an id"))?;
+        if self.engine.spec(&id).await?.project_id != project.as_str() {
+            return Err(bad_request("`at` is a turn of another project"));
+        }
+        Ok(self.turn(&id, number).await?.details.start)
     }
 
     /// Runs the client's program in the checkout of a project. If the caller disconnects, the program is interrupted, and

@@ -6,7 +6,7 @@ use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::disk::{
-    BaseSize, Disk, LayerSize, RepositorySize, TrashSize, VolumeSize, WorkspaceSize,
+    BaseSize, Disk, LayerSize, RepositorySize, SnapshotSize, TrashSize, VolumeSize, WorkspaceSize,
 };
 use holm_api::workspace::Workspace;
 use holm_config::paths::Paths;
@@ -235,7 +235,13 @@ impl Users {
 }
 
 fn workspace_size(record: &WorkspaceRecord, project: &str, used: WorkspaceUsage) -> WorkspaceSize {
+    let snapshots = record.spec.snapshots.iter().filter_map(|snapshot| {
+        let bytes = *used.each_snapshot.get(&snapshot.key)?;
+        let name = snapshot.name.clone();
+        Some(SnapshotSize { name, bytes })
+    });
     WorkspaceSize {
+        snapshots: snapshots.collect(),
         id: record.id.to_string(),
         label: record.label.to_string(),
         project: project.to_owned(),

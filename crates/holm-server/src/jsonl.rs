@@ -1,10 +1,14 @@
 //! Responses of JSON Lines, and work that reports its progress in one.
 
+use super::failure::{Failure, bad_request};
 use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::http::header;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{SinkExt, StreamExt, stream};
 use holm_engine::progress::ProgressEvent;
 use serde::Serialize;
 use std::convert::Infallible;
@@ -18,6 +22,61 @@ const OFTEN: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct Pace {
     last: Option<(Instant, String)>,
+}
+
+/// A client that takes longer for one message is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a client wants lines that go on: as the body of the answer, or as a WebSocket, because a browser has few connections
+/// for all its tabs.
+pub struct Following(Option<WebSocketUpgrade>);
+
+// === impl Following ===
+
+impl Following {
+    /// Each message has one or more whole lines, as the pieces of the body do.
+    pub fn response(self, body: Body) -> Response {
+        match self.0 {
+            Some(upgrade) => upgrade.on_upgrade(move |socket| send(body, socket)),
+            None => response(body),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Following {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        if !parts.headers.contains_key(header::UPGRADE) {
+            return Ok(Self(None));
+        }
+        let upgrade = WebSocketUpgrade::from_request_parts(parts, state).await;
+        let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
+        Ok(Self(Some(upgrade)))
+    }
+}
+
+/// Sends pieces until there are no more, or the client is gone.
+async fn send(body: Body, socket: WebSocket) {
+    let (mut sink, mut stream) = socket.split();
+    let sending = async {
+        let mut pieces = body.into_data_stream();
+        while let Some(Ok(piece)) = pieces.next().await {
+            let text = String::from_utf8_lossy(&piece).into_owned();
+            let sent = tokio::time::timeout(PATIENCE, sink.send(Message::text(text)));
+            if !matches!(sent.await, Ok(Ok(()))) {
+                return;
+            }
+        }
+        // Fails only when the client is gone.
+        let _ = sink.close().await;
+    };
+    // Messages of a client are ignored; only its end matters.
+    let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
+    tokio::select! {
+        () = sending => {}
+        () = leaving => {}
+    }
 }
 
 pub fn response(body: Body) -> Response {

@@ -5,7 +5,8 @@
 
 use super::checks::log::PREFIX;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
-use super::{App, jsonl, view};
+use super::jsonl::{self, Following};
+use super::{App, view};
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
@@ -77,15 +78,19 @@ operations! {
     path = "/workspaces/{id}/services",
     operation_id = "service_list",
     params(WorkspaceKey, Watch),
-    responses((status = 200, content(
-        (ServiceList = "application/json"),
-        (ServiceList = "application/jsonl")
-    )))
+    responses(
+        (status = 200, content(
+            (ServiceList = "application/json"),
+            (ServiceList = "application/jsonl")
+        )),
+        (status = 101, description = "a WebSocket with the lines of `watch`")
+    )
 )]
 async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<Watch>,
+    following: Following,
 ) -> Result<Response, Failure> {
     if parameters.watch {
         let changes = app.engine.watch_services(&id).await?;
@@ -97,7 +102,7 @@ async fn list(
             };
             Some((line, (changes, stop)))
         });
-        return Ok(jsonl::response(HttpBody::from_stream(lines)));
+        return Ok(following.response(HttpBody::from_stream(lines)));
     }
     Ok(Json(now(&app, &id).await?).into_response())
 }
@@ -122,12 +127,16 @@ async fn act(
     path = "/workspaces/{id}/logs",
     operation_id = "workspace_logs",
     params(WorkspaceKey, LogQuery),
-    responses((status = 200, description = "JSON Lines", content_type = "application/jsonl", body = LogLine))
+    responses(
+        (status = 200, description = "JSON Lines", content_type = "application/jsonl", body = LogLine),
+        (status = 101, description = "a WebSocket with one or more of these lines in a message")
+    )
 )]
 async fn logs(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<LogQuery>,
+    following: Following,
 ) -> Result<Response, Failure> {
     let named = parameters
         .services
@@ -176,7 +185,7 @@ async fn logs(
         let piece: io::Result<Bytes> = receiver.recv().await?;
         Some((piece, receiver))
     });
-    Ok(jsonl::response(HttpBody::from_stream(pieces)))
+    Ok(following.response(HttpBody::from_stream(pieces)))
 }
 
 /// The current states.

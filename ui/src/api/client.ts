@@ -85,6 +85,33 @@ export async function socket(path: string, query: Record<string, unknown> = {}):
   return new WebSocket(address, ["holm", `ticket.${ticket}`]);
 }
 
+/** JSON Lines that go on, over a WebSocket: a browser has six connections for all tabs of a host, and a stream would keep one. */
+export async function* follow<T>(path: string, query: Record<string, unknown>, signal: AbortSignal): AsyncGenerator<T> {
+  const stream = await socket(path, query);
+  const queue: string[] = [];
+  let over = false;
+  let wake = () => {};
+  stream.onmessage = (message: MessageEvent<string>) => {
+    queue.push(message.data);
+    wake();
+  };
+  stream.onclose = () => {
+    over = true;
+    wake();
+  };
+  const close = () => stream.close();
+  if (signal.aborted) close();
+  signal.addEventListener("abort", close);
+  while (!signal.aborted) {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift())
+      for (const line of next.split("\n")) if (line) yield JSON.parse(line) as T;
+    if (over) return;
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  }
+}
+
 async function send(method: string, path: string, options: Options): Promise<Response> {
   let response = await fetched(method, path, options);
   // The next daemon does not know the tokens of tabs; the cookie gets a new one.

@@ -1,7 +1,6 @@
 // The questions of state/actions.ts: one word for rename, fork and snapshot; what would be lost for remove and reset.
 import { useState } from "preact/hooks";
 import { Fault } from "../api/client";
-import { plural } from "../lib/format";
 import { AskWord, Dialog } from "../parts/overlay";
 import { Button, Text } from "../parts/basic";
 import { asked, fork, remove, rename, reset, snapshot, type Asked } from "../state/actions";
@@ -23,7 +22,7 @@ export function Questions() {
           label="Label"
           start={one.workspace.label}
           verb="Rename"
-          hint="The label only; id, ports and data stay."
+          hint="Id, ports, data and the branch inside stay. Previews get a new address; what the browser keeps for the old one stays there."
           onClose={close}
           onGive={(word) => rename(one.workspace, word)}
         />
@@ -70,32 +69,43 @@ function Removal({ asked: one }: { asked: Extract<Asked, { kind: "remove" }> }) 
             Keep it
           </Button>
           <Button kind="danger" onClick={() => void remove(one.workspace, true)}>
-            {one.files.length ? `Remove, ${plural(one.files.length, "file")} unsaved` : "Remove"}
+            Remove with unsaved work
           </Button>
         </>
       }
     >
+      <Lost why={one.why} />
+      <p class="lost-say">It goes to the trash with this work, and can be restored until the trash is emptied.</p>
+    </Dialog>
+  );
+}
+
+/** The daemon's list of unsaved work: a sentence, then one line for each kind. */
+function Lost({ why }: { why: string }) {
+  const [first, ...rest] = why.split("\n").filter((line) => line.trim());
+  return (
+    <>
       <p>
-        <Text value={one.why} />
+        <Text value={first ?? ""} />
       </p>
-      {one.files.length > 0 && (
-        <ul class="lost" tabIndex={0} aria-label="Unsaved files">
-          {one.files.slice(0, 200).map((path) => (
-            <li key={path}>
-              <Text value={path} />
+      {rest.length > 0 && (
+        <ul class="lost" tabIndex={0} aria-label="Unsaved work">
+          {rest.map((line) => (
+            <li key={line}>
+              <Text value={line.trim()} />
             </li>
           ))}
         </ul>
       )}
-      <p class="lost-say">It goes to the trash with these files, and can be restored until the trash is emptied.</p>
-    </Dialog>
+    </>
   );
 }
 
 function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> }) {
   const [why, setWhy] = useState(one.why ?? "");
   const [busy, setBusy] = useState(false);
-  const what = one.volume ? `volume ${one.volume}` : one.at ? `to ${one.at}` : "to its beginning";
+  const name = nameOf(one.workspace);
+  const title = one.volume ? `Reset volume ${one.volume} of ${name}` : `Reset ${name} to ${one.at ?? "its beginning"}`;
   const run = async () => {
     setBusy(true);
     try {
@@ -111,7 +121,7 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
   };
   return (
     <Dialog
-      title={`Reset ${nameOf(one.workspace)} ${what}`}
+      title={title}
       onClose={close}
       acts={
         <>
@@ -119,22 +129,22 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
             Keep it
           </Button>
           <Button kind="danger" busy={busy} onClick={() => void run()}>
-            {why ? "Reset, and lose them" : "Reset"}
+            {why ? "Reset; a snapshot keeps it" : "Reset"}
           </Button>
         </>
       }
     >
-      <p>
-        {why ? (
-          <Text value={why} />
-        ) : one.volume ? (
-          "The volume's data goes back to its seed; code stays. Services that use it restart."
-        ) : /^@/.test(one.at ?? "") ? (
-          "The files of that turn come back. The state before becomes a turn first."
-        ) : (
-          "Code and volumes go back."
-        )}
-      </p>
+      {why ? (
+        <Lost why={why} />
+      ) : (
+        <p>
+          {one.volume
+            ? "The volume's data goes back to its seed; code stays. Services that use it restart."
+            : one.at?.startsWith("@")
+              ? "The files of that turn come back. The state before becomes a turn first."
+              : "Code and volumes go back to that state. Unsaved work is asked about first."}
+        </p>
+      )}
     </Dialog>
   );
 }

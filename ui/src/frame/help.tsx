@@ -7,7 +7,7 @@ const COLUMNS: { title: string; scopes: Scope[] }[] = [
   { title: "Everywhere", scopes: ["everywhere"] },
   { title: "Lists", scopes: ["list", "inbox", "workspaces"] },
   { title: "Review", scopes: ["review"] },
-  { title: "Workspace, compare", scopes: ["workspace", "compare"] },
+  { title: "Workspace, compare, data", scopes: ["workspace", "compare", "data"] },
 ];
 
 /** A key and its opposite are one row. */

@@ -325,7 +325,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             </div>
           ))}
         </div>
-        <footer class="pal__foot">
+        <div class="pal__foot">
           <span>
             <kbd>↑</kbd>
             <kbd>↓</kbd> choose
@@ -343,7 +343,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
               </code>
             </>
           )}
-        </footer>
+        </div>
       </section>
     </Veil>
   );

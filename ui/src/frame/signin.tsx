@@ -54,11 +54,11 @@ export const SignedOut = () => (
         <code>holm ui</code>
       </div>
       <Why />
-      <footer class="ask-box__acts">
+      <div class="ask-box__acts">
         <Button kind="primary" onClick={() => void tryAgain()}>
           Try again
         </Button>
-      </footer>
+      </div>
     </section>
   </Veil>
 );

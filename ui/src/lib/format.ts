@@ -15,6 +15,9 @@ export function bytes(n: number): string {
   return `${unit < 2 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+/** A size as holm.toml takes it: `8GiB`. */
+export const sizeText = (n: number): string => bytes(n).replace(".0 ", "").replace(" ", "");
+
 /** `11.2 of 31 GiB`: the unit once where both have the same. */
 export function bytesOf(part: number, whole: number): string {
   const [a, b] = [bytes(part).split(" "), bytes(whole).replace(".0 ", " ").split(" ")];
@@ -39,6 +42,9 @@ export function age(time: string | number, now = Date.now()): string {
   if (passed < DAY) return `${Math.floor(passed / HOUR)} h`;
   return `${Math.floor(passed / DAY)} d`;
 }
+
+/** The time until `time`, as [`age`] writes it. */
+export const left = (time: string, now = Date.now()): string => age(now, new Date(time).getTime());
 
 const two = (n: number): string => String(n).padStart(2, "0");
 

@@ -16,8 +16,9 @@ interface Style {
   dim: boolean;
   italic: boolean;
   under: boolean;
+  inverse: boolean;
 }
-const NONE: Style = { ink: "", ground: "", bold: false, dim: false, italic: false, under: false };
+const NONE: Style = { ink: "", ground: "", bold: false, dim: false, italic: false, under: false, inverse: false };
 
 export function styled(line: string): Styled[] {
   if (!line.includes("\x1b[")) return line ? [{ text: line, classes: "" }] : [];
@@ -46,6 +47,8 @@ function next(before: Style, codes: string): Style {
     else if (code === 2) style.dim = true;
     else if (code === 3) style.italic = true;
     else if (code === 4) style.under = true;
+    else if (code === 7) style.inverse = true;
+    else if (code === 27) style.inverse = false;
     else if (code === 22) style.bold = style.dim = false;
     else if (code === 23) style.italic = false;
     else if (code === 24) style.under = false;
@@ -73,6 +76,7 @@ function classesOf(style: Style): string {
     style.dim && "a-dim",
     style.italic && "a-italic",
     style.under && "a-under",
+    style.inverse && "a-inverse",
   ]
     .filter(Boolean)
     .join(" ");

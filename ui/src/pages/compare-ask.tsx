@@ -80,7 +80,7 @@ export function AskAll({ all, onClose }: { all: Workspace[]; onClose: () => void
                 <Text value={one.label} />
               </span>
               <span class="dim">
-                {session ? <Text value={session.agent!} /> : "has no live session of one agent, so it gets no message"}
+                {session ? <Text value={session.agent!} /> : "no live agent session, gets no message"}
               </span>
             </li>
           );

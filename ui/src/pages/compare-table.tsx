@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { visible } from "../lib/odd";
 import type { Compared, Review } from "../api/types";
 import { duration, plural } from "../lib/format";
-import { Cap, Glyph, Pm, Text } from "../parts/basic";
+import { Ago, Cap, Glyph, Pm, Text } from "../parts/basic";
 import { standing } from "../state/attention";
 import { minute } from "../state/look";
 import { paths } from "../state/route";
@@ -80,7 +80,7 @@ export function Table({
                     {"ms" in check && check.ms != null && <span class="faint">{duration(check.ms)}</span>}
                   </span>
                 ) : (
-                  <span class="faint">–</span>
+                  <span class="faint">not run</span>
                 ),
               };
             }),
@@ -303,7 +303,7 @@ function Head({ column: { one, turn }, n }: { column: Column; n: number }) {
             <Text value={is.agent} />,{" "}
           </>
         )}
-        {is.group.toLowerCase()}
+        <Ago time={is.since} />; {is.group.toLowerCase()}
       </span>
     </>
   );

@@ -28,10 +28,11 @@ export function grid(
   workspaces: Workspace[],
   disk: Pick<Disk, "bases" | "layers" | "workspaces">,
   order: "shared" | "largest",
+  projects: string[],
 ): GridProject[] {
   const size = (one: Workspace) => disk.workspaces.find((other) => other.id === one.id)?.bytes ?? 0;
-  const names = [...new Set(workspaces.map((one) => one.project))].sort();
-  return names.map((name) => {
+  const names = [...new Set([...projects, ...workspaces.map((one) => one.project)])];
+  return names.flatMap((name) => {
     const of = workspaces.filter((one) => one.project === name).map((one) => ({ one, columns: columnsOf(one, disk) }));
     const joined = (row: { columns: string[] }) => row.columns.join("\n");
     of.sort((a, b) =>
@@ -48,13 +49,14 @@ export function grid(
         return slabOf(key, column, span, disk, one);
       }),
     }));
-    return { name, rows };
+    return rows.length ? [{ name, rows }] : [];
   });
 }
 
 /** Base, layers and volume seeds by their keys; an empty key: none. */
 function columnsOf(one: Workspace, disk: Pick<Disk, "layers">): string[] {
-  const layers = one.layers ?? [];
+  // A snapshot names the layers of its workspace again.
+  const layers = [...new Set(one.layers ?? [])];
   return [
     one.commit ?? "",
     layers.filter((key) => !key.startsWith("volume-")).join(" "),
@@ -72,7 +74,8 @@ function seedsOf(volumes: string[], disk: Pick<Disk, "layers">): string[] {
 }
 
 function slabOf(key: string, column: number, span: number, disk: Pick<Disk, "bases" | "layers">, one: Workspace): Slab {
-  const none: Slab = { key, kind: "none", name: "", note: "", bytes: null, span, mono: false };
+  const name = ["no base", "no layer", "no volume"][column]!;
+  const none: Slab = { key, kind: "none", name, note: "", bytes: null, span, mono: false };
   if (!key) return none;
   if (column === 0) {
     const base = disk.bases.find((other) => other.commit === key);

@@ -3,21 +3,23 @@ import { useEffect, useState } from "preact/hooks";
 import { api, lines } from "../api/client";
 import type { Disk, Workspace } from "../api/types";
 import { bytes, clock, plural, short } from "../lib/format";
-import { Button, Glyph, Icon, Note, Seg, Text } from "../parts/basic";
+import { Button, Glyph, Icon, Note, Seg, Text, Words } from "../parts/basic";
 import { useAction, useEvents, useLoad, useSlow } from "../parts/hooks";
 import { asked } from "../state/actions";
 import { isHot, standing } from "../state/attention";
-import { command, hints } from "../state/keys";
+import { command, hints, useKeys } from "../state/keys";
 import { minute } from "../state/look";
-import { paths } from "../state/route";
-import { inboxOf, numbers, runsOf, sessionsOf, workspaces } from "../state/store";
+import { go, paths } from "../state/route";
+import { inboxOf, nameOf, numbers, projects, runsOf, sessionsOf, workspaces } from "../state/store";
 import { toast } from "../state/toast";
-import { grid, type Slab } from "./data-grid";
+import { grid, type GridProject, type Slab } from "./data-grid";
+import { Left, Restore, Unsaved, useTrash } from "./settings/trash";
 
 export function DataPage() {
   const { value: disk, fault, reload } = useLoad((signal) => api.get("/api/v1/disk", { signal }), []);
   const [order, setOrder] = useState<"shared" | "largest">("shared");
   const [lit, setLit] = useState<string | null>(null);
+  const [chosen, setChosen] = useState<string | null>(null);
   const slow = useSlow();
   const [busy, run] = useAction();
   useEvents(
@@ -25,11 +27,39 @@ export function DataPage() {
     (type) => /^workspace\.(created|removed|restored)/.test(type),
     () => void reload(),
   );
+  const shares = disk ? grid(workspaces.value, disk, order, projects.value.map((one) => one.name)) : [];
+  const rows = shares.flatMap((project) => project.rows.map((row) => row.one));
+  const at = rows.findIndex((one) => one.id === chosen);
+  const selected = rows[at];
+  const move = (by: number) => {
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
+    setChosen(next?.id ?? null);
+    document.getElementById(`data-${next?.id}`)?.scrollIntoView({ block: "nearest" });
+  };
+  const ask = (kind: "fork" | "snapshot", workspace: Workspace) => {
+    asked.value = { kind, workspace };
+  };
+  useKeys({
+    "data.next": () => move(1),
+    "data.previous": () => move(-1),
+    ...(selected
+      ? {
+          "data.open": () => go(paths.workspace(selected.id)),
+          "data.snapshot": () => ask("snapshot", selected),
+          "data.fork": () => ask("fork", selected),
+        }
+      : {}),
+  });
   useEffect(() => {
-    command.value = "holm df";
-    hints.value = [];
+    command.value = selected ? `holm show ${nameOf(selected)}` : "holm df";
+    hints.value = [
+      ["data.next data.previous", "move"],
+      ["data.open", "open"],
+      ["data.snapshot", "snapshot"],
+      ["data.fork", "fork"],
+    ];
     document.title = "Data · holm";
-  }, []);
+  }, [selected?.id]);
   const clean = () =>
     void run("Cannot clean up", async () => {
       let freed = 0;
@@ -81,7 +111,13 @@ export function DataPage() {
         {disk && (
           <>
             <Total disk={disk} />
-            <Shares disk={disk} order={order} lit={lit} onLight={(key) => setLit(key === lit ? null : key)} />
+            <Shares
+              disk={disk}
+              grid={shares}
+              selected={selected?.id}
+              lit={lit}
+              onLight={(key) => setLit(key === lit ? null : key)}
+            />
             <Rest disk={disk} />
           </>
         )}
@@ -94,7 +130,8 @@ function Total({ disk }: { disk: Disk }) {
   const sum = (list: { bytes: number }[]) => list.reduce((all, one) => all + one.bytes, 0);
   const seeds = disk.layers.filter((layer) => layer.key.startsWith("volume-"));
   const layers = disk.layers.filter((layer) => !layer.key.startsWith("volume-"));
-  const code = disk.workspaces.reduce((all, one) => all + one.bytes - one.volumes, 0);
+  const kept = disk.workspaces.reduce((all, one) => all + sum(one.snapshots), 0);
+  const code = disk.workspaces.reduce((all, one) => all + one.bytes - one.volumes, -kept);
   const own = disk.workspaces.reduce((all, one) => all + one.volumes, 0);
   const kinds: [string, string, number][] = [
     ["own-base", "Bases", sum(disk.bases)],
@@ -102,6 +139,7 @@ function Total({ disk }: { disk: Disk }) {
     ["own-seed", "Volume seeds", sum(seeds)],
     ["own-code", "Own code", code],
     ["own-vol", "Own volumes", own + sum(disk.volumes)],
+    ["own-base", "Snapshots", kept],
     ["own-trash", "Trash", sum(disk.trash)],
     ["own-trash", "Repositories, programs, logs", sum(disk.repositories) + disk.programs + disk.other + disk.leftovers],
   ];
@@ -144,16 +182,17 @@ function Total({ disk }: { disk: Disk }) {
 
 function Shares({
   disk,
-  order,
+  grid,
+  selected,
   lit,
   onLight,
 }: {
   disk: Disk;
-  order: "shared" | "largest";
+  grid: GridProject[];
+  selected: string | undefined;
   lit: string | null;
   onLight: (key: string) => void;
 }) {
-  const projects = grid(workspaces.value, disk, order);
   const most = Math.max(1, ...disk.workspaces.map((one) => one.bytes));
   return (
     <div class="wide" tabIndex={0}>
@@ -176,15 +215,23 @@ function Shares({
                   <rect class="own-vol" width="8" height="8" rx="1" />
                 </svg>
                 volumes
+                {disk.workspaces.some((one) => one.snapshots.length) && (
+                  <>
+                    <svg width="8" height="8" aria-hidden="true">
+                      <rect class="own-base" width="8" height="8" rx="1" />
+                    </svg>
+                    snapshots
+                  </>
+                )}
               </span>
             </th>
             <th colSpan={2}>Memory, of its limit</th>
           </tr>
         </thead>
-        {projects.map((project) => (
+        {grid.map((project) => (
           <tbody key={project.name}>
             {project.rows.map((row, i) => (
-              <tr key={row.one.id}>
+              <tr key={row.one.id} class={row.one.id === selected ? "is-hover" : ""}>
                 {i === 0 && (
                   <th class="sh__proj mono" rowSpan={project.rows.length} scope="rowgroup">
                     <Text value={project.name} />
@@ -194,7 +241,7 @@ function Shares({
                   (slab, column) =>
                     slab && <SlabCell key={column} slab={slab} lit={lit === slab.key} onLight={() => onLight(slab.key)} />,
                 )}
-                <td class={`sh__ws ${lit && row.keys.includes(lit) ? "is-lit" : ""}`}>
+                <td id={`data-${row.one.id}`} class={`sh__ws ${lit && row.keys.includes(lit) ? "is-lit" : ""}`}>
                   <Glyph state={stateOf(row.one)} />
                   <a class="mono" href={paths.workspace(row.one.id)}>
                     <Text value={row.one.label} />
@@ -222,7 +269,9 @@ const SlabCell = ({ slab, lit, onLight }: { slab: Slab; lit: boolean; onLight: (
     onClick={slab.kind === "none" ? undefined : onLight}
   >
     {slab.kind === "none" ? (
-      <div />
+      <div>
+        <span class="faint">{slab.name}</span>
+      </div>
     ) : (
       <div>
         <b class={slab.mono ? "mono" : ""}>
@@ -251,14 +300,17 @@ function Own({ bytesOf, most }: { bytesOf: Disk["workspaces"][number] | undefine
       </>
     );
   const width = (n: number) => (n > 0 ? Math.max(2, (n / most) * 178) : 0);
-  const code = width(bytesOf.bytes - bytesOf.volumes);
+  const kept = bytesOf.snapshots.reduce((all, one) => all + one.bytes, 0);
+  const code = width(bytesOf.bytes - bytesOf.volumes - kept);
+  const volumes = width(bytesOf.volumes);
   return (
     <>
       <td class="num sh__num">{bytes(bytesOf.bytes)}</td>
       <td class="sh__own">
         <svg viewBox="0 0 180 8" width="180" height="8" preserveAspectRatio="none" aria-hidden="true">
           <rect class="own-code" width={code} height="8" />
-          <rect class="own-vol" x={code + 1} width={width(bytesOf.volumes)} height="8" />
+          <rect class="own-vol" x={code + 1} width={volumes} height="8" />
+          <rect class="own-base" x={code + volumes + 2} width={width(kept)} height="8" />
         </svg>
       </td>
     </>
@@ -300,41 +352,17 @@ function Rest({ disk }: { disk: Disk }) {
   ];
   return (
     <>
-      {disk.notes?.map((note) => (
-        <p key={note} class="sh__note">
-          <Text value={note} />
-        </p>
-      ))}
+      <div class="sh__note">
+        <p>A workspace stands on everything to its left and pays only for its own bytes.</p>
+        {disk.notes?.map((note) => (
+          <p key={note}>
+            <Words text={note} />
+          </p>
+        ))}
+      </div>
       <div class="two">
-        <Snapshots />
-        <section>
-          <h2 class="h">
-            Trash <span class="faint">{bytes(disk.trash.reduce((sum, one) => sum + one.bytes, 0))}</span>
-          </h2>
-          {disk.trash.length ? (
-            <table class="t t--plain">
-              <tbody>
-                {disk.trash.map((one) => (
-                  <tr key={one.id}>
-                    <td class="mono">
-                      <Text value={`${one.project}/${one.label}`} />
-                    </td>
-                    <td class="num dim">{bytes(one.bytes)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          ) : (
-            <p class="dim">empty</p>
-          )}
-          {disk.trash.length > 0 && (
-            <p>
-              <a class="link" href="/settings/trash">
-                Restore from the trash
-              </a>
-            </p>
-          )}
-        </section>
+        <Snapshots disk={disk} />
+        <TrashPart />
         <section>
           <h2 class="h">
             Used by no workspace <span class="faint">{bytes(unused.reduce((sum, one) => sum + one.bytes, 0))}</span>
@@ -362,7 +390,51 @@ function Rest({ disk }: { disk: Disk }) {
   );
 }
 
-function Snapshots() {
+const sizeOf = (n: number | undefined): string => (n === undefined ? "" : bytes(n));
+
+function TrashPart() {
+  const { value } = useTrash();
+  const all = value ?? [];
+  return (
+    <section>
+      <h2 class="h">
+        Trash <span class="faint">{all.length > 0 && bytes(all.reduce((sum, one) => sum + (one.bytes ?? 0), 0))}</span>
+      </h2>
+      {all.length ? (
+        <div class="wide" tabIndex={0}>
+          <table class="t t--tight t--plain" aria-label="Trash">
+            <tbody>
+              {all.map((one) => (
+                <tr key={one.id}>
+                  <td class="mono">
+                    <Text value={nameOf(one)} />
+                  </td>
+                  <td>
+                    <Unsaved one={one} />
+                  </td>
+                  <td class="num dim">{bytes(one.bytes ?? 0)}</td>
+                  <td class="num dim">
+                    <Left one={one} />
+                  </td>
+                  <td class="num">
+                    <Restore one={one} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      ) : (
+        <p class="dim">{value && "empty"}</p>
+      )}
+    </section>
+  );
+}
+
+function Snapshots({ disk }: { disk: Disk }) {
+  const sizes = new Map(
+    disk.workspaces.flatMap((one) => one.snapshots.map((snapshot) => [`${one.id} ${snapshot.name}`, snapshot.bytes])),
+  );
   const all = workspaces.value
     .flatMap((one) => (one.snapshots ?? []).map((snapshot) => ({ one, ...snapshot })))
     .sort((a, b) => b.created_at.localeCompare(a.created_at));
@@ -400,6 +472,7 @@ function Snapshots() {
                       <Text value={`${snapshot.one.project}/${snapshot.one.label}`} />
                     </a>
                   </td>
+                  <td class="num dim">{sizeOf(sizes.get(`${snapshot.one.id} ${snapshot.name}`))}</td>
                   <td class="num dim">{clock(snapshot.created_at)}</td>
                   <td class="num">
                     {ask("fork", snapshot)}

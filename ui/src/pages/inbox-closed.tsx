@@ -14,8 +14,6 @@ export interface ClosedItem extends InboxItem {
   closed: string;
 }
 
-const MOST = 100;
-
 /** Each closed item with the text that it had when it opened, the newest first; one that opened again is not closed. */
 export function closedOf(events: HolmEvent[]): ClosedItem[] {
   const open = new Map<string, HolmEvent>();
@@ -34,24 +32,24 @@ export function closedOf(events: HolmEvent[]): ClosedItem[] {
       closed.set(id, item as unknown as ClosedItem);
     }
   }
-  return [...closed.values()].reverse().slice(0, MOST);
+  return [...closed.values()].reverse();
 }
 
-/** Read when they are shown, and again when an item opens or closes. */
-export function useClosed(shown: boolean): ClosedItem[] {
-  const { value, reload } = useLoad(
-    async (signal) => {
-      const found: HolmEvent[] = [];
-      if (shown)
-        for await (const event of lines<HolmEvent>("get", "/api/v1/events", {
-          query: { type: "inbox", after: 0, follow: false },
-          signal,
-        }))
-          found.push(event);
-      return closedOf(found);
-    },
-    [shown],
-  );
+/** How many of them closed on the day of `now`. */
+export const closedToday = (items: ClosedItem[], now: number): number =>
+  items.filter((item) => new Date(item.closed).toDateString() === new Date(now).toDateString()).length;
+
+/** Read again when an item opens or closes. */
+export function useClosed(): ClosedItem[] {
+  const { value, reload } = useLoad(async (signal) => {
+    const found: HolmEvent[] = [];
+    for await (const event of lines<HolmEvent>("get", "/api/v1/events", {
+      query: { type: "inbox", after: 0, follow: false },
+      signal,
+    }))
+      found.push(event);
+    return closedOf(found);
+  }, []);
   useEvents(
     null,
     (type) => type.startsWith("inbox."),

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import type { InboxItem, Session, Workspace } from "../api/types";
 import { clock, plural } from "../lib/format";
-import { Age, Button, Cap, Glyph, Icon, Pm, Text } from "../parts/basic";
+import { Ago, Button, Cap, Glyph, Icon, Pm, Text } from "../parts/basic";
 import { useLoad } from "../parts/hooks";
 import { Menu } from "../parts/overlay";
 import { asked, remove, startOrStop } from "../state/actions";
@@ -11,6 +11,7 @@ import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
+import { hostsOf } from "./workspace/egress";
 import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: () => void; onMute: () => void }) {
@@ -37,13 +38,13 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
             </a>
           </span>
           <span class="faint hide-1280">
-            {clock(item.since)}, <Age time={item.since} /> ago
+            {clock(item.since)}, <Ago time={item.since} />
           </span>
         </p>
         <h2 class="ask__title">
           {item.reason === "question" && session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
         </h2>
-        {item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
+        {item.reason === "question" && item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
         <div class="ask__acts">
           <Button small cap="z" onClick={onSnooze}>
             Snooze
@@ -82,11 +83,11 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
 }
 
 /** What the session asks, as its screen has it; without a question mark there, what holm recorded. */
-const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
-  <Text value={questionOf(useScreen(session) ?? "") ?? item.text} />
+export const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
+  <Text value={questionOf(useScreen(session)?.text ?? "") ?? item.text} />
 );
 
-function sessionOf(item: InboxItem): Session | undefined {
+export function sessionOf(item: InboxItem): Session | undefined {
   const live = (sessionsOf.value.get(item.workspace) ?? []).filter((one) => one.state === "running");
   return live.find((one) => one.attention) ?? live.find((one) => one.agent) ?? live[0];
 }
@@ -109,11 +110,25 @@ function Middle({ item, workspace, session }: { item: InboxItem; workspace: Work
       );
     case "conflict":
       return (
-        <p class="reply">
-          <Button kind="primary" cap="⏎" onClick={() => go(paths.compare([item.workspace, ...others(item)].slice(0, 4)))}>
-            Compare
-          </Button>
-        </p>
+        <>
+          <p class="dim">
+            Both are live and changed the same lines, so one of them will not merge after the other:{" "}
+            {others(item).map((id, i) => (
+              <span key={id}>
+                {i > 0 && ", "}
+                <a class="link mono" href={paths.workspace(id)}>
+                  <Text value={byId.value.get(id)?.label ?? id} />
+                </a>
+              </span>
+            ))}
+            .
+          </p>
+          <p class="reply">
+            <Button kind="primary" cap="⏎" onClick={() => go(paths.compare([item.workspace, ...others(item)].slice(0, 4)))}>
+              Compare
+            </Button>
+          </p>
+        </>
       );
     case "comment":
       return (
@@ -150,21 +165,12 @@ function Around({ workspace }: { workspace: Workspace }) {
   const turn = lastTurns.value.get(workspace.id);
   const page = preview(workspace);
   const hosts = useLoad(
-    async (signal) => [
-      ...new Set(
-        (
-          await api.get("/api/v1/workspaces/{id}/egress", {
-            path: { id: workspace.id },
-            query: { limit: 200 },
-            signal,
-          })
-        ).egress
-          .filter((one) => !one.reason && one.kind !== "resolve")
-          .map((one) => one.name ?? one.address ?? "?"),
-      ),
-    ],
+    async (signal) =>
+      hostsOf((await api.get("/api/v1/workspaces/{id}/egress", { path: { id: workspace.id }, query: { limit: 200 }, signal })).egress),
     [workspace.id],
   );
+  const reached = [...new Set(hosts.value?.filter((host) => !host.refused).map((host) => host.name.replace(/:443$|:80$/, "")))];
+  const refused = hosts.value?.filter((host) => host.refused).length ?? 0;
   return (
     <dl class="around">
       {message && (
@@ -217,8 +223,8 @@ function Around({ workspace }: { workspace: Workspace }) {
       <div>
         <dt>Went out to</dt>
         <dd>
-          {hosts.value?.length ? (
-            hosts.value.slice(0, 8).map((host, i) => (
+          {reached.length ? (
+            reached.slice(0, 8).map((host, i) => (
               <span key={host}>
                 {i > 0 && ", "}
                 <span class="mono">
@@ -229,6 +235,7 @@ function Around({ workspace }: { workspace: Workspace }) {
           ) : (
             <span class="faint">nothing</span>
           )}
+          <span class={refused ? "is-needs" : "faint"}>; {refused ? `${plural(refused, "address", "addresses")} refused` : "nothing refused"}</span>
         </dd>
       </div>
     </dl>

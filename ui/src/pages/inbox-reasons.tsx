@@ -1,7 +1,7 @@
 // What each reason of an item shows, and the field or line that answers it.
 import { api, lines } from "../api/client";
 import type { Session, Workspace } from "../api/types";
-import { bytes, plural, seconds } from "../lib/format";
+import { bytes, plural, seconds, sizeText } from "../lib/format";
 import { Button, Cap, Coloured, Pm, Text } from "../parts/basic";
 import { useAction, useDraft, useEvents, useLoad } from "../parts/hooks";
 import { copy } from "../state/actions";
@@ -13,18 +13,18 @@ import { toast } from "../state/toast";
 const ROWS = 16;
 
 export function Question({ session }: { session: Session }) {
-  const screen = useScreen(session) ?? "";
+  const screen = useScreen(session);
   return (
     <>
-      <Excerpt session={session} screen={screen} />
-      <Reply session={session} screen={screen} />
+      <Excerpt session={session} screen={screen?.coloured ?? screen?.text ?? ""} />
+      <Reply session={session} screen={screen?.text ?? ""} />
     </>
   );
 }
 
 /** The end of the session's screen. */
 function Excerpt({ session, screen }: { session: Session; screen: string }) {
-  const lines = screen.replace(/\s+$/, "").split("\n").slice(-ROWS);
+  const lines = screen.trimEnd().split("\n").slice(-ROWS);
   return (
     <figure class="excerpt">
       <figcaption>
@@ -40,27 +40,20 @@ function Excerpt({ session, screen }: { session: Session; screen: string }) {
           <Cap keys="t" />
         </a>
       </figcaption>
-      <pre class="term" tabIndex={0}>
-        {lines.map((line, i) => (
-          <span key={i}>
-            <Text value={line} />
-            {"\n"}
-          </span>
-        ))}
-      </pre>
+      <Tail lines={lines} />
     </figure>
   );
 }
 
-export function useScreen(session: Session): string | null {
+/** The end of the session's screen; the text with colours has no sequences but those. */
+export function useScreen(session: Session): { text: string; coloured?: string | null } | null {
   const { value, reload } = useLoad(
-    async (signal) =>
-      (
-        await api.get("/api/v1/workspaces/{id}/sessions/{session}/read", {
-          path: { id: session.workspace, session: session.id },
-          signal,
-        })
-      ).text,
+    (signal) =>
+      api.get("/api/v1/workspaces/{id}/sessions/{session}/read", {
+        path: { id: session.workspace, session: session.id },
+        query: { colours: true },
+        signal,
+      }),
     [session.id, session.cursor],
   );
   useEvents(
@@ -153,8 +146,28 @@ export function RunTail({ workspace }: { workspace: Workspace }) {
   const broken = workspace.services.find((one) => serviceState(one) === "failed");
   const run = runsOf.value.get(workspace.id)?.find((one) => one.state !== "succeeded" && one.state !== "running");
   const tail = useServiceTail(workspace.id, broken?.name ?? null);
+  const checks = useLoad(
+    async (signal) => (await api.get("/api/v1/workspaces/{id}/checks", { path: { id: workspace.id }, signal })).checks,
+    [workspace.id],
+  );
+  const check = checks.value?.find((one) => one.state === "failed")?.name ?? null;
+  const checkTail = useServiceTail(workspace.id, check && `check/${check}`);
   return (
     <>
+      {check && (
+        <figure class="excerpt">
+          <figcaption>
+            <span>
+              Check{" "}
+              <span class="mono">
+                <Text value={check} />
+              </span>
+              {checkTail.length ? `, last ${plural(checkTail.length, "line")}` : " wrote nothing"}
+            </span>
+          </figcaption>
+          {checkTail.length > 0 && <Tail lines={checkTail} />}
+        </figure>
+      )}
       {broken && (
         <figure class="excerpt">
           <figcaption>
@@ -165,14 +178,7 @@ export function RunTail({ workspace }: { workspace: Workspace }) {
               Logs
             </a>
           </figcaption>
-          <pre class="term" tabIndex={0}>
-            {tail.map((line, i) => (
-              <span key={i}>
-                <Coloured value={line} />
-                {"\n"}
-              </span>
-            ))}
-          </pre>
+          <Tail lines={tail} />
         </figure>
       )}
       {run && (
@@ -193,6 +199,17 @@ export function RunTail({ workspace }: { workspace: Workspace }) {
     </>
   );
 }
+
+const Tail = ({ lines }: { lines: string[] }) => (
+  <pre class="term" tabIndex={0}>
+    {lines.map((line, i) => (
+      <span key={i}>
+        <Coloured value={line} />
+        {"\n"}
+      </span>
+    ))}
+  </pre>
+);
 
 function useServiceTail(id: string, service: string | null): string[] {
   const { value } = useLoad(
@@ -282,26 +299,25 @@ export const LineToAdd = (of: { file: string; table: string; line: string; what:
       )}
       :
     </p>
-    <div class="cmdline">
-      <code>
-        <Text value={of.line} />
-      </code>
-      <Button small icon="copy" onClick={() => void copy(of.line)}>
-        Copy
-      </Button>
-    </div>
+    <CopyLine line={of.line} />
   </>
+);
+
+export const CopyLine = ({ line }: { line: string }) => (
+  <div class="cmdline">
+    <code>
+      <Text value={line} />
+    </code>
+    <Button small icon="copy" onClick={() => void copy(line)}>
+      Copy
+    </Button>
+  </div>
 );
 
 export function Limit({ workspace }: { workspace: Workspace }) {
   const now = numbers.value.get(workspace.id);
   const { memory } = workspace.limits;
-  const line = memory
-    ? `memory = "${bytes(memory * 2)
-        .replace(".0 ", "")
-        .replace(" ", "")
-        .replace("iB", "")}"`
-    : "";
+  const line = memory ? `memory = "${sizeText(memory * 2)}"` : "";
   return (
     <div class="reply">
       <p class="dim">

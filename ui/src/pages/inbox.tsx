@@ -1,29 +1,34 @@
 // The inbox: what needs me, why, and one key to act. The answer is given where the question is shown.
 import { useEffect, useState } from "preact/hooks";
 import type { InboxItem } from "../api/types";
+import { count } from "../lib/format";
 import { Age, Button, Icon, Seg, Text } from "../parts/basic";
 import { startOrStop, switchTo, takePorts } from "../state/actions";
 import { INBOX_GROUPS, lookOf } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
-import { notify, phone } from "../state/look";
+import { minute, notify, phone } from "../state/look";
 import { go, paths } from "../state/route";
 import { byId, inbox, loaded, nameOf, runs, sessions, workspaces } from "../state/store";
 import { toast } from "../state/toast";
 import { FirstRun } from "./first";
-import { Closed, MuteSheet, useClosed, type ClosedItem } from "./inbox-closed";
-import { Item } from "./inbox-item";
+import { Closed, closedToday, MuteSheet, useClosed, type ClosedItem } from "./inbox-closed";
+import { Asked, Item, sessionOf } from "./inbox-item";
 import { openItems, snooze, snoozedItems, wake } from "./inbox-items";
 import { commandFor, nextStep } from "./inbox-next";
+
+const MOST_CLOSED = 100;
 
 type Shown = "open" | "snoozed" | "closed";
 
 export function InboxPage({ wanted }: { wanted: string | null }) {
   const [shown, setShown] = useState<Shown>("open");
   const [muting, setMuting] = useState<string | null>(null);
-  const closed = useClosed(shown === "closed");
-  const items: InboxItem[] = shown === "open" ? openItems.value : shown === "snoozed" ? snoozedItems.value : closed;
+  const closed = useClosed();
+  const items: InboxItem[] =
+    shown === "open" ? openItems.value : shown === "snoozed" ? snoozedItems.value : closed.slice(0, MOST_CLOSED);
   const selected = items.find((item) => item.id === wanted) ?? (phone.value && !wanted ? undefined : items[0]);
   const past = closed.find((item) => item === selected);
+  const today = closedToday(closed, minute.value);
   const working = new Set([...runs.value.filter((one) => one.state === "running").map((one) => one.workspace)]).size;
   useEffect(() => {
     command.value = past ? `holm show ${nameOf(past)}` : selected ? commandFor(selected) : "holm inbox";
@@ -121,6 +126,7 @@ export function InboxPage({ wanted }: { wanted: string | null }) {
               <p class="inbox__end">
                 {items.length === 0 && NOTHING[shown]}
                 Items close by themselves when their cause is gone.
+                {today > 0 && ` ${count(today)} closed today.`}
                 {sessions.value.some((one) => one.state === "running") && items.length === 0
                   ? " Agents are at work; what they ask appears here."
                   : ""}
@@ -237,6 +243,7 @@ function Group({ name, items, selected }: { name: string; items: InboxItem[]; se
 function Mail({ item, selected }: { item: InboxItem | ClosedItem; selected: boolean }) {
   const look = lookOf(item.reason);
   const closed = "closed" in item ? item.closed : null;
+  const session = item.reason === "question" && !closed ? sessionOf(item) : undefined;
   return (
     <li>
       <a
@@ -258,7 +265,8 @@ function Mail({ item, selected }: { item: InboxItem | ClosedItem; selected: bool
         </span>
         <Age className="mail__age" time={closed ?? item.since} />
         <span class="mail__text">
-          <span class={`is-${look.tone}`}>{item.reason}</span> <Text value={item.text} />
+          <span class={`is-${look.tone}`}>{item.reason}</span>{" "}
+          {session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
         </span>
         <span class="mail__act">
           {closed ? "Open" : look.verb}

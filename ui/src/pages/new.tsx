@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api, Fault } from "../api/client";
 import { KNOWN_AGENTS } from "../lib/agents";
 import { plural, shellWord } from "../lib/format";
-import { Button, Glyph, Icon, IconButton, Note, Text, Words } from "../parts/basic";
+import { Button, Glyph, Icon, IconButton, Note, Pm, Text, Words } from "../parts/basic";
 import { useDraft, useLoad } from "../parts/hooks";
 import { Sheet } from "../parts/overlay";
 import { command } from "../state/keys";
@@ -31,6 +31,7 @@ export function NewPage({ project: wanted }: { project: string | null }) {
   const [label, setLabel] = useDraft("new.label");
   const [from, setFrom] = useDraft("new.from");
   const [dirty, setDirty] = useState(false);
+  const [include, setInclude] = useState<string[]>([]);
   const [untrusted, setUntrusted] = useState(false);
   const [counts, setCounts] = useState<Record<string, number>>({});
   const [made, setMade] = useState<Made[]>([]);
@@ -49,7 +50,11 @@ export function NewPage({ project: wanted }: { project: string | null }) {
   const text = message.trim();
   const verb = list.length > 1 ? `Create ${list.length}` : "Create";
   const start = from && `--${turn ? "at" : "from"} ${shellWord(from)}`;
-  const line = commandFor(labels[0]!, start, dirty && !from, list[0] ?? null, text);
+  const notBrought = starts?.not_brought ?? [];
+  const taken = include.filter((path) => notBrought.includes(path));
+  const left = notBrought.filter((path) => !include.includes(path));
+  const options = [start, dirty && !from && "--dirty", ...taken.map((path) => `--include ${shellWord(path)}`)];
+  const line = commandFor(labels[0]!, options, list[0] ?? null, text);
   useEffect(() => {
     command.value = line;
   }, [line]);
@@ -72,6 +77,7 @@ export function NewPage({ project: wanted }: { project: string | null }) {
             from: turn ? null : from || null,
             at: turn,
             dirty: dirty && !from,
+            include: taken,
             untrusted,
             wait: false,
           },
@@ -106,11 +112,14 @@ export function NewPage({ project: wanted }: { project: string | null }) {
     }
   };
   const refused = made.some((row) => row.fault instanceof Fault && row.fault.code === "not_trusted");
-  const place = known && !turn ? { project: known, from, dirty: dirty && !from } : undefined;
-  const { value: asked } = useLoad(
-    async (signal) => (refused && place ? await readTrust(place, signal) : null),
-    [refused, known?.id, from, dirty],
+  const place = known && (turn ? { project: known, at: turn } : { project: known, from, dirty: dirty && !from });
+  // While a ref is being typed there is nothing to ask about.
+  const settled = !from || Boolean(turn) || starts?.refs.some((one) => one.name === from);
+  const { value: asked, reload } = useLoad(
+    async (signal) => (place && (settled || refused) ? await readTrust(place, signal) : null),
+    [known?.id, from, turn, dirty, settled, refused],
   );
+  const untold = !untrusted && asked?.some((one) => !one.approved);
   return (
     <Sheet
       title="New workspace"
@@ -122,6 +131,28 @@ export function NewPage({ project: wanted }: { project: string | null }) {
               <Icon name="check" />
               {plural(list.length, "workspace")} with own ports, services and data
             </li>
+            {taken.length > 0 && (
+              <li>
+                <Icon name="check" />
+                <span>
+                  Brings <Paths of={taken} />{" "}
+                  <button type="button" class="linkish" onClick={() => setInclude([])}>
+                    Leave {taken.length === 1 ? "it" : "them"}
+                  </button>
+                </span>
+              </li>
+            )}
+            {left.length > 0 && (
+              <li class="is-needs">
+                <Icon name="minus" />
+                <span>
+                  Not brought: <Paths of={left} /> {left.length === 1 ? "is" : "are"} ignored by git.{" "}
+                  <button type="button" class="linkish" onClick={() => setInclude([...include, ...left])}>
+                    Include {left.length === 1 ? "it" : "them"}
+                  </button>
+                </span>
+              </li>
+            )}
             {text && !takers && (
               <li class="is-needs">
                 <Icon name="minus" />
@@ -227,14 +258,22 @@ export function NewPage({ project: wanted }: { project: string | null }) {
               <span class="mono">
                 <Text value={starts ? homely(starts.checkout) : "the checkout"} />
               </span>{" "}
-              along {starts?.uncommitted != null && (
-                <span class="faint">{starts.uncommitted ? plural(starts.uncommitted, "file") : "it has none"}</span>
+              along{" "}
+              {starts?.uncommitted != null && (
+                <span class="faint">
+                  {starts.uncommitted ? plural(starts.uncommitted, "file") : "it has none"}
+                  {starts.uncommitted > 0 && starts.added + starts.removed > 0 && (
+                    <>
+                      , <Pm added={starts.added} removed={starts.removed} />
+                    </>
+                  )}
+                </span>
               )}
             </span>
           </label>
         </div>
-        {refused && place && asked?.some((one) => !one.approved) && (
-          <TrustQuestion place={place} questions={asked} onTrusted={() => void make()}>
+        {place && asked && untold && (
+          <TrustQuestion place={place} questions={asked} onTrusted={() => void (refused ? make() : reload())}>
             <Button
               small
               kind="quiet"
@@ -248,11 +287,24 @@ export function NewPage({ project: wanted }: { project: string | null }) {
           </TrustQuestion>
         )}
         {untrusted && <p class="f__hint">What is not trusted is left out.</p>}
-        {made.length > 0 && !asked?.some((one) => !one.approved) && <Progress made={made} />}
+        {made.length > 0 && !(refused && untold) && <Progress made={made} />}
       </div>
     </Sheet>
   );
 }
+
+const Paths = ({ of }: { of: string[] }) => (
+  <>
+    {of.map((path, i) => (
+      <span key={path}>
+        {i > 0 && ", "}
+        <span class="mono">
+          <Text value={path} />
+        </span>
+      </span>
+    ))}
+  </>
+);
 
 const Counter = ({ agent, n, onChange }: { agent: string; n: number; onChange: (n: number) => void }) => (
   <li class={n ? "" : "is-off"}>
@@ -302,8 +354,8 @@ const Progress = ({ made }: { made: Made[] }) => (
   </ul>
 );
 
-function commandFor(label: string, start: string, dirty: boolean, agent: string | null, text: string): string {
+function commandFor(label: string, options: (string | false)[], agent: string | null, text: string): string {
   const name = shellWord(label || "LABEL");
-  const up = `holm up ${name}${start && ` ${start}`}${dirty ? " --dirty" : ""}`;
+  const up = ["holm up", name, ...options].filter(Boolean).join(" ");
   return agent && text ? `${up} && holm run ${name} --agent ${agent} …` : up;
 }

@@ -8,8 +8,9 @@ import { Menu } from "../parts/overlay";
 import { asked, pending, remove, restore, startOrStop, switchTo, takePorts } from "../state/actions";
 import { isHot, preview, serviceState, type Standing } from "../state/attention";
 import { paths } from "../state/route";
-import { canonical, gone, lastTurns, loadTurn, numbers } from "../state/store";
+import { canonical, gone, inboxOf, lastTurns, loadTurn, numbers } from "../state/store";
 import { failed } from "../state/toast";
+import { Asked, sessionOf } from "./inbox-item";
 
 export function Row({
   one,
@@ -32,6 +33,8 @@ export function Row({
   if (gone.value.has(one.id)) return <Gone one={one} />;
   const hot = isHot(one, now);
   const busy = pending.value.get(one.id);
+  const item = is.reason === "question" ? inboxOf.value.get(one.id) : undefined;
+  const session = item && sessionOf(item);
   const odd = one.branch && one.branch !== `holm/${one.label}` ? one.branch : null;
   return (
     <tr class={`${selected ? "is-selected" : ""} ${marked ? "is-marked" : ""}`} aria-selected={selected} onMouseDown={onSelect}>
@@ -53,7 +56,8 @@ export function Row({
         </span>
       </td>
       <td class="o-what cut">
-        {!busy && is.reason && <span class={`is-${is.tone}`}>{is.reason}</span>} <Text value={busy ?? is.what} />
+        {!busy && is.reason && <span class={`is-${is.tone}`}>{is.reason}</span>}{" "}
+        {!busy && item && session ? <Asked item={item} session={session} /> : <Text value={busy ?? is.what} />}
       </td>
       <td class="o-agent dim">
         {is.agent && <Text value={is.agent} />}

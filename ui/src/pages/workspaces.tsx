@@ -11,13 +11,16 @@ import { GROUPS, standing, type Standing } from "../state/attention";
 import { command, hints, useKeys } from "../state/keys";
 import { kept, minute, phone } from "../state/look";
 import { go, paths } from "../state/route";
-import { canonical, gone, inboxOf, loaded, nameOf, runsOf, sessionsOf, workspaces } from "../state/store";
+import { canonical, gone, inboxOf, loaded, nameOf, numbers, runsOf, sessionsOf, workspaces } from "../state/store";
 import { FirstRun } from "./first";
 import { openItems } from "./inbox-items";
 import { Row } from "./workspaces-row";
 
 type By = "needs" | "project" | "agent";
 const groupBy = kept<By>("group", "needs");
+/** What sorts the rows of a group. `needs`: the order of the inbox, then the newest. */
+type Sort = "needs" | "name" | "cpu" | "memory" | "disk" | "since";
+const sortBy = kept<Sort>("sort", "needs");
 const folded = kept<Record<string, boolean>>("folded", {});
 
 export interface Shown {
@@ -35,7 +38,8 @@ export function WorkspacesPage({ project }: { project: string | null }) {
     () => rowsOf(text),
     [text, workspaces.value, gone.value, inboxOf.value, runsOf.value, sessionsOf.value, minute.value],
   );
-  const entries = useMemo(() => grouped(rows, groupBy.value), [rows, groupBy.value, folded.value]);
+  const measured = ["cpu", "memory", "disk"].includes(sortBy.value) ? numbers.value : null;
+  const entries = useMemo(() => grouped(rows, groupBy.value), [rows, groupBy.value, sortBy.value, measured, folded.value]);
   const visible = entries.filter((entry): entry is Shown => "one" in entry);
   const current = visible.find((row) => row.one.id === selected) ?? visible[0];
   const box = useRef<HTMLDivElement>(null);
@@ -159,16 +163,24 @@ function Table({
             <th>
               <span class="vh">State</span>
             </th>
-            <th>Workspace</th>
+            <Head by="name">Workspace</Head>
             <th>What happens</th>
             <th class="o-agent">Agent</th>
             <th class="o-svc">Services</th>
             <th class="o-port">Port</th>
             <th class="o-pm num">Files, lines</th>
-            <th class="o-cpu">CPU</th>
-            <th class="o-mem num">Memory</th>
-            <th class="o-disk num">Disk</th>
-            <th class="num">Since</th>
+            <Head by="cpu" name="o-cpu">
+              CPU
+            </Head>
+            <Head by="memory" name="o-mem num">
+              Memory
+            </Head>
+            <Head by="disk" name="o-disk num">
+              Disk
+            </Head>
+            <Head by="since" name="num">
+              Since
+            </Head>
           </tr>
         </thead>
         {part.before > 0 && (
@@ -222,6 +234,23 @@ function Table({
   );
 }
 
+/** A heading that sorts by its column; a second click gives the order of the inbox back. */
+const Head = ({ by, name, children }: { by: Sort; name?: string; children: string }) => (
+  <th class={name} aria-sort={sortBy.value === by ? (by === "name" ? "ascending" : "descending") : undefined}>
+    <button
+      type="button"
+      class="t__sort"
+      title={sortBy.value === by ? "Sort by who needs me" : `Sort by ${children.toLowerCase()}`}
+      onClick={() => {
+        sortBy.value = sortBy.value === by ? "needs" : by;
+      }}
+    >
+      {children}
+      {sortBy.value === by && <span aria-hidden="true">{by === "name" ? " ↑" : " ↓"}</span>}
+    </button>
+  </th>
+);
+
 const heightOf = (entry: Entry): number => ("one" in entry ? (phone.value ? 86 : 36) : phone.value ? 41 : 36);
 
 function keepInView(box: HTMLElement, entries: Entry[], target: Entry): void {
@@ -266,13 +295,31 @@ function urgency(row: Shown): number {
   return at < 0 ? openItems.value.length : at;
 }
 
+/** Less than zero: `a` stands before `b`. */
+function order(a: Shown, b: Shown): number {
+  const newest = b.is.since.localeCompare(a.is.since);
+  const [x, y] = [a, b].map((row) => numbers.value.get(row.one.id));
+  switch (sortBy.value) {
+    case "name":
+      return a.one.label.localeCompare(b.one.label);
+    case "cpu":
+    case "memory":
+    case "disk":
+      return (y?.[sortBy.value] ?? -1) - (x?.[sortBy.value] ?? -1) || newest;
+    case "since":
+      return newest;
+    default:
+      return urgency(a) - urgency(b) || newest;
+  }
+}
+
 function grouped(rows: Shown[], by: By): Entry[] {
   const nameFor = (row: Shown) =>
     by === "needs" ? row.is.group : by === "project" ? row.one.project : (row.is.agent ?? "No agent");
   const names = by === "needs" ? (GROUPS as string[]) : [...new Set(rows.map(nameFor))].sort();
   return names.flatMap((group) => {
     const of = rows.filter((row) => nameFor(row) === group);
-    of.sort((a, b) => urgency(a) - urgency(b) || b.is.since.localeCompare(a.is.since));
+    of.sort(order);
     return of.length ? [{ group, n: of.length }, ...(folded.value[group] ? [] : of)] : [];
   });
 }
@@ -280,6 +327,7 @@ function grouped(rows: Shown[], by: By): Entry[] {
 /** Who holds each canonical port. */
 function Canonical() {
   if (canonical.value.length === 0) return null;
+  const free = unheld();
   return (
     <section class="canonical" aria-label="Canonical ports">
       <h2>
@@ -298,9 +346,28 @@ function Canonical() {
             </a>
           </li>
         ))}
+        {free.map(([port, project]) => (
+          <li key={`${port} ${project}`} class="faint hide-1280">
+            <span class="mono">:{port}</span>
+            <span>
+              <Text value={project} />: nobody
+            </span>
+          </li>
+        ))}
       </ul>
     </section>
   );
+}
+
+/** Ports that a project declares and none of its workspaces holds, the lowest of each project. */
+function unheld(): [number, string][] {
+  const held = new Set(canonical.value.map((port) => port.project));
+  const lowest = new Map<string, number>();
+  for (const one of workspaces.value)
+    for (const port of one.ports)
+      if (port.source === "declared" && !held.has(one.project))
+        lowest.set(one.project, Math.min(port.port, lowest.get(one.project) ?? Infinity));
+  return [...lowest].map(([project, port]) => [port, project]);
 }
 
 function Marked({ ids, onCompare, onClear }: { ids: Set<string>; onCompare: () => void; onClear: () => void }) {

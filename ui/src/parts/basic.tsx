@@ -81,6 +81,14 @@ export const Age = ({ time, className }: { time: string; className?: string }) =
   </time>
 );
 
+/** `now`, or `3 min ago`. */
+export const Ago = ({ time }: { time: string }) => (
+  <>
+    <Age time={time} />
+    {age(time, minute.value) !== "now" && " ago"}
+  </>
+);
+
 interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, "icon"> {
   kind?: "primary" | "quiet" | "danger";
   small?: boolean;

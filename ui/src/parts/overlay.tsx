@@ -70,7 +70,7 @@ export function Sheet({
         <div class="sheet__body scroll" tabIndex={0}>
           {children}
         </div>
-        {foot && <footer class="sheet__foot">{foot}</footer>}
+        {foot && <div class="sheet__foot">{foot}</div>}
       </div>
     </Veil>
   );
@@ -95,7 +95,7 @@ export function Dialog({
           {title}
         </h1>
         <div class="ask-box__body">{children}</div>
-        <footer class="ask-box__acts">{acts}</footer>
+        <div class="ask-box__acts">{acts}</div>
       </div>
     </Veil>
   );

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { socket } from "../api/client";
 import type { Run, RunEvent } from "../api/types";
+import { generation } from "../state/events";
 import { failed } from "../state/toast";
 
 const KEEP = 400;
@@ -30,7 +31,7 @@ export function useRunOutput(run: Run): string[] {
       live = false;
       stream?.close();
     };
-  }, [run.id]);
+  }, [run.id, generation.value]);
   return text;
 }
 

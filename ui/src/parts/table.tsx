@@ -75,7 +75,7 @@ export const AddForm = ({
     }}
   >
     {children}
-    <Button busy={busy} disabled={disabled} onClick={onAdd}>
+    <Button type="submit" busy={busy} disabled={disabled}>
       {verb}
     </Button>
   </form>

@@ -6,18 +6,19 @@ import { useAction } from "./hooks";
 import { toast } from "../state/toast";
 import type { ComponentChildren } from "preact";
 
-/** Where the requests are read: the commit of `from`, or the checkout with its uncommitted state. */
+/** Where the requests are read: the commit of `from`, the start of a turn, or the checkout with its uncommitted state. */
 export interface TrustPlace {
   project: { id: string; name: string };
   from?: string;
+  at?: string;
   dirty?: boolean;
 }
 
-export const readTrust = async ({ project, from, dirty }: TrustPlace, signal?: AbortSignal): Promise<TrustReport[]> =>
+export const readTrust = async ({ project, from, at, dirty }: TrustPlace, signal?: AbortSignal): Promise<TrustReport[]> =>
   (
     await api.get("/api/v1/projects/{id}/trust", {
       path: { id: project.id },
-      query: { from: from || undefined, dirty: dirty || undefined },
+      query: { from: from || undefined, at, dirty: dirty || undefined },
       signal,
     })
   ).questions;
@@ -44,7 +45,7 @@ export function TrustQuestion({
     void run("Cannot trust it", async () => {
       await api.post("/api/v1/projects/{id}/trust", {
         path: { id: place.project.id },
-        body: { digests: open.map((one) => one.digest), from: place.from || null, dirty: place.dirty ?? false },
+        body: { digests: open.map((one) => one.digest), from: place.from || null, at: place.at ?? null, dirty: place.dirty ?? false },
       });
       toast(`Trusted what ${place.project.name} asks for`);
       onTrusted();

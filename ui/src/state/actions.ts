@@ -9,7 +9,7 @@ import { failed, toast } from "./toast";
 /** A question that floats above every page. */
 export type Asked =
   | { kind: "rename" | "fork" | "snapshot"; workspace: Workspace; at?: string }
-  | { kind: "remove"; workspace: Workspace; why: string; files: string[] }
+  | { kind: "remove"; workspace: Workspace; why: string }
   | { kind: "reset"; workspace: Workspace; at?: string; volume?: string; why?: string };
 export const asked = signal<Asked | null>(null);
 
@@ -100,13 +100,7 @@ export async function remove(one: Workspace, force = false): Promise<void> {
       failed(`Cannot remove ${nameOf(one)}`, cause);
       return;
     }
-    const changes = await api.get("/api/v1/workspaces/{id}/changes", at(one)).catch(() => ({ changes: [] }));
-    asked.value = {
-      kind: "remove",
-      workspace: one,
-      why: cause.message,
-      files: changes.changes.map((change) => change.path),
-    };
+    asked.value = { kind: "remove", workspace: one, why: cause.message };
   }
 }
 

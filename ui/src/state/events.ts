@@ -12,6 +12,9 @@ export interface Connection {
 }
 export const connection = signal<Connection>({ state: "connecting", asOf: Date.now(), nextAt: 0 });
 
+/** Counts reconnections; streams of pages begin again with it. */
+export const generation = signal(0);
+
 let cursor: number | undefined;
 let tries = 0;
 let waiting: ReturnType<typeof setTimeout> | undefined;
@@ -40,6 +43,7 @@ export async function connect(): Promise<void> {
       stream.onerror = reject;
     });
     await loadAll();
+    if (tries > 0) generation.value += 1;
     tries = 0;
     connection.value = { state: "live", asOf: Date.now(), nextAt: 0 };
   } catch {

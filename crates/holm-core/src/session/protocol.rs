@@ -154,6 +154,9 @@ pub enum SessionResponse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReadText {
     pub text: String,
+    /// The same lines with colours (SGR) and no other sequences, if `colours` asks for them and the session runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coloured: Option<String>,
     /// The end of the output; use it as `since=` to continue.
     pub cursor: u64,
     /// Bytes after `since` that are no longer stored.

@@ -53,7 +53,7 @@ pub struct Staged {
     journal: Journal,
 }
 
-/// How much an apply changes.
+/// How much differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     pub files: usize,
@@ -149,6 +149,28 @@ impl Repository {
     }
 }
 
+// === impl Extent ===
+
+impl Extent {
+    /// Reads the output of `--numstat -z --no-renames`.
+    pub(super) fn of_numstat(listed: &[u8]) -> Self {
+        let mut extent = Self::default();
+        for line in listed
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty())
+        {
+            let text = String::from_utf8_lossy(line);
+            let mut fields = text.splitn(3, '\t');
+            // Binary files have `-` instead of numbers.
+            let mut number = || fields.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+            extent.files += 1;
+            extent.added += number();
+            extent.removed += number();
+        }
+        extent
+    }
+}
+
 // === impl Staged ===
 
 impl Staged {
@@ -166,20 +188,7 @@ impl Staged {
             .args(["-r", "-z", "--numstat", "--no-renames"])
             .more([&self.ours, &self.merged])
             .output()?;
-        let mut extent = Extent::default();
-        for line in listed
-            .split(|byte| *byte == 0)
-            .filter(|line| !line.is_empty())
-        {
-            let text = String::from_utf8_lossy(line);
-            let mut fields = text.splitn(3, '\t');
-            // Binary files have `-` instead of numbers.
-            let mut number = || fields.next().and_then(|it| it.parse().ok()).unwrap_or(0);
-            extent.files += 1;
-            extent.added += number();
-            extent.removed += number();
-        }
-        Ok(extent)
+        Ok(Extent::of_numstat(&listed))
     }
 
     pub fn is_empty(&self) -> bool {

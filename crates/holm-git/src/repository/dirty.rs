@@ -5,13 +5,19 @@
 //! stay unchanged.
 
 use super::Repository;
+use super::adopt::Extent;
+use super::fetch::empty_tree;
 use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileTimes};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+/// Untracked files whose lines are counted, and the largest of them in bytes.
+const MOST_COUNTED: usize = 1000;
+const LARGEST_COUNTED: u64 = 1024 * 1024;
 
 /// The uncommitted state as git objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +79,33 @@ impl Repository {
             nested,
             changed,
         })
+    }
+
+    /// How much the checkout differs from HEAD, untracked files included. Two processes.
+    ///
+    /// Lines of untracked files are counted for the first [`MOST_COUNTED`] files, and not for binary or large ones.
+    pub fn extent_uncommitted(&self) -> Result<Extent, GitError> {
+        let from = self.head.as_deref();
+        let differing = self
+            .git("diff")?
+            .args(["--numstat", "-z", "--no-renames"])
+            .more(["--no-ext-diff", "--no-textconv", "--ignore-submodules"])
+            .more([from.unwrap_or_else(|| empty_tree(&self.object_format))])
+            .output()?;
+        let mut extent = Extent::of_numstat(&differing);
+        let untracked = self
+            .git("ls-files")?
+            .args(["-z", "--others", "--exclude-standard"])
+            .output()?;
+        let names = untracked.split(|byte| *byte == 0);
+        let names = names.filter(|name| !name.is_empty());
+        for (counted, name) in names.enumerate() {
+            extent.files += 1;
+            if counted < MOST_COUNTED {
+                extent.added += lines_of(&self.toplevel.join(OsStr::from_bytes(name)));
+            }
+        }
+        Ok(extent)
     }
 
     /// Adds everything that is not ignored to the scratch index; returns the nested repositories
@@ -185,6 +218,19 @@ impl Repository {
         let tree = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
         Ok(Some(tree))
     }
+}
+
+/// The lines of a text file; 0 for any other file, which has no lines to show.
+fn lines_of(path: &Path) -> u64 {
+    let is_small = |meta: std::fs::Metadata| meta.is_file() && meta.len() <= LARGEST_COUNTED;
+    if !path.symlink_metadata().is_ok_and(is_small) {
+        return 0;
+    }
+    let content = std::fs::read(path).unwrap_or_default();
+    if content.contains(&0) {
+        return 0;
+    }
+    content.split_inclusive(|byte| *byte == b'\n').count() as u64
 }
 
 // === impl Scratch ===

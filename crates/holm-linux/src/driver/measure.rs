@@ -132,6 +132,14 @@ fn workspaces(meter: &mut Meter, path: &Path, usage: &mut DiskUsage) -> Result<(
         };
         let mut workspace = WorkspaceUsage::default();
         for part in entries(&entry.path())? {
+            if name(&part) == "snapshots" {
+                for snapshot in entries(&part.path())? {
+                    let bytes = meter.tree(&snapshot.path()).bytes;
+                    workspace.other += bytes;
+                    workspace.each_snapshot.insert(name(&snapshot), bytes);
+                }
+                continue;
+            }
             let bytes = meter.tree(&part.path()).bytes;
             match name(&part).as_str() {
                 "upper" => workspace.tree += bytes,

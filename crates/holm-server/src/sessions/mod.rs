@@ -47,6 +47,9 @@ struct Wanted {
 struct Read {
     /// A cursor; default: the screen.
     since: Option<u64>,
+    /// Add the screen with its colours.
+    #[serde(default)]
+    colours: bool,
 }
 
 operations! {
@@ -172,7 +175,7 @@ async fn send(
 async fn read(
     State(app): State<Arc<App>>,
     SessionKey(id, session): SessionKey,
-    Parameters(Read { since }): Parameters<Read>,
+    Parameters(Read { since, colours }): Parameters<Read>,
 ) -> Answer<ReadText> {
     let session = session.to_string();
     match app
@@ -181,6 +184,7 @@ async fn read(
     {
         SessionResponse::Text(text) => Ok(Json(ReadText {
             state: SessionState::of(text.exit_code),
+            coloured: text.coloured.filter(|_| colours),
             ..*text
         })),
         _ => Err(nonsense()),

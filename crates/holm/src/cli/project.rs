@@ -6,7 +6,7 @@ use super::output::{GOOD, printable};
 use super::send::{self, SharedRefs, Wanted};
 use super::table::Table;
 use super::user_checkout::{self, Checkout};
-use super::{Context, Outcome, connect, settings};
+use super::{Context, Outcome, connect, settings, up};
 use clap::{Args, Subcommand, ValueHint};
 use holm_api::project::{ChangeProject, Project, Start, Starts};
 use holm_config::daemon_user::DaemonUser;
@@ -90,7 +90,7 @@ struct FindArgs {}
 
 /// List the branches and tags of this repository, newest first
 ///
-/// With --json: {checkout,branch,uncommitted,refs:[{name,commit,at,subject}]}.
+/// With --json: {checkout,branch,uncommitted,added,removed,not_brought,refs:[{name,commit,at,subject}]}.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm project refs\n  holm project refs --find release")]
 struct RefsArgs {
@@ -283,15 +283,21 @@ fn refs(context: &Context, arguments: RefsArgs) -> Outcome {
         let refs = checkout.git(move |repository| {
             let refs = repository.recent_refs(&arguments.find, MOST_REFS)?;
             let is_plain = repository.settings()?.is_empty();
-            let uncommitted = is_plain.then(|| repository.count_uncommitted());
+            let uncommitted = is_plain.then(|| repository.extent_uncommitted());
             Ok((refs, uncommitted.transpose()?))
         });
         let (refs, uncommitted) = refs.await?;
+        let lines = uncommitted.unwrap_or_default();
+        // A holm.toml with errors is reported when a workspace is made from it.
+        let not_brought = up::not_brought(&checkout).await.unwrap_or_default();
         let repository = &checkout.repository;
         Ok(Starts {
             checkout: repository.toplevel.to_string_lossy().into_owned(),
             branch: repository.branch.clone(),
-            uncommitted,
+            uncommitted: uncommitted.map(|extent| extent.files),
+            added: lines.added,
+            removed: lines.removed,
+            not_brought,
             refs: refs.into_iter().map(start).collect(),
         })
     })?;

@@ -196,7 +196,9 @@ fn the_page_finds_refs_and_asks_for_trust() {
     }
     repository.git(&["tag", "-a", "v1", "-m", "the first"]);
     repository.holm(&["project", "add"]).ok();
-    repository.write("new.txt", "x");
+    repository.write("new.txt", "x\ny");
+    repository.write(".git/info/exclude", ".env*\n");
+    repository.write(".env", "KEY=1\n");
     let door = Door::of(&island);
     let browser = Browser::sign_in(&island, &door);
     let project = browser.get("/api/v1/projects").json()["projects"][0]["id"].clone();
@@ -215,6 +217,8 @@ fn the_page_finds_refs_and_asks_for_trust() {
         (&all["branch"], &all["uncommitted"]),
         (&json!("main"), &json!(1))
     );
+    assert_eq!((&all["added"], &all["removed"]), (&json!(2), &json!(0)));
+    assert_eq!(all["not_brought"], json!([".env"]));
     let commits: Vec<&Value> = all["refs"]
         .as_array()
         .unwrap()
@@ -244,6 +248,42 @@ fn the_page_finds_refs_and_asks_for_trust() {
     let yes = browser.post(&trust, &json!({ "digests": [digest] }).to_string());
     assert_eq!(yes.status, 200, "{yes:?}");
     assert_eq!(browser.get(&trust).json()["questions"][0]["approved"], true);
+}
+
+#[test]
+fn a_start_from_a_turn_asks_what_the_commit_of_the_turn_asks() {
+    let island = Island::new();
+    let repository = island.repository("shop");
+    let asks = "[secrets.KEY]\nfrom = { env = \"KEY\" }\nto = [\"runs\"]\n";
+    repository.write("holm.toml", asks);
+    repository.commit("asks");
+    let made = repository.holm(&["up", "x", "--untrusted", "--json"]);
+    let id = made.ok().json()["id"].as_str().unwrap().to_owned();
+    island.sh("x", "echo new > c.txt").ok();
+    repository.write("holm.toml", "");
+    repository.commit("asks for nothing");
+    let door = Door::of(&island);
+    let browser = Browser::sign_in(&island, &door);
+    browser.post(&format!("/api/v1/workspaces/{id}/turns"), "{}");
+    let project = browser.get("/api/v1/projects").json()["projects"][0]["id"].clone();
+    let trust = format!("/api/v1/projects/{}/trust", project.as_str().unwrap());
+    assert_eq!(browser.get(&trust).json()["questions"], json!([]));
+    let turn = format!("{id}@1");
+    let of_turn = format!("{trust}?at={turn}");
+    let question = browser.get(&of_turn).json()["questions"][0].clone();
+    assert_eq!(question["approved"], false, "{question}");
+    for wrong in ["x@1", &id, "w000000000000@1", &format!("{id}@9")] {
+        let reply = browser.get(&format!("{trust}?at={wrong}"));
+        assert!(matches!(reply.status, 400 | 404), "{wrong}: {reply:?}");
+    }
+    let from_turn = json!({ "project": "shop", "label": "y", "at": turn }).to_string();
+    let refused = browser.post("/api/v1/workspaces", &from_turn);
+    assert_eq!(code(&refused), (409, "not_trusted".to_owned()));
+    let yes = json!({ "digests": [question["digest"]], "at": turn });
+    let yes = browser.post(&trust, &yes.to_string());
+    assert_eq!(yes.status, 200, "{yes:?}");
+    let made = browser.post("/api/v1/workspaces", &from_turn);
+    assert_eq!(made.status, 201, "{made:?}");
 }
 
 #[test]

@@ -84,8 +84,8 @@ fn succeeded(
 }
 
 #[test]
-fn a_person_signs_in_and_out_in_chromium() {
-    run(&["signin"]);
+fn a_person_signs_in_and_changes_settings_in_chromium() {
+    run(&["signin", "settings"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Comment } from "../../api/types";
 import { clock } from "../../lib/format";
-import { Button, Icon, Text } from "../../parts/basic";
+import { Button, Icon, Text, Words } from "../../parts/basic";
 import { useAction, useDraft } from "../../parts/hooks";
 import { runsOf } from "../../state/store";
 
@@ -78,7 +78,7 @@ export function Thread({ comment, workspace, onChange }: { comment: Comment; wor
         <div class="foreign">
           <p class="foreign__head">Text from elsewhere: shown to the agent as data, not as instruction</p>
           <p>
-            <Text value={comment.text} />
+            <Words text={comment.text} />
           </p>
         </div>
       ) : (
@@ -90,7 +90,7 @@ export function Thread({ comment, workspace, onChange }: { comment: Comment; wor
             {clock(comment.at)} on @{comment.turn}
           </span>
           <br />
-          <Text value={comment.text} />
+          <Words text={comment.text} />
         </p>
       )}
       {comment.replies.map((reply, i) => (
@@ -100,7 +100,7 @@ export function Thread({ comment, workspace, onChange }: { comment: Comment; wor
           </b>{" "}
           <span class="faint">{clock(reply.at)}</span>
           <br />
-          <Text value={reply.text} />
+          <Words text={reply.text} />
         </p>
       ))}
       {replying && (

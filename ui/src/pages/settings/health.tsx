@@ -23,7 +23,7 @@ export function Health() {
             <dd>{one.version}</dd>
           </div>
           <div>
-            <dt>Up since</dt>
+            <dt>Up for</dt>
             <dd title={full(one.started_at)}>
               <Age time={one.started_at} />{" "}
               <span class="faint">
@@ -70,7 +70,7 @@ export function Health() {
       )}
       {value && (
         <div class="wide" tabIndex={0}>
-          <table class="t t--plain">
+          <table class="t t--plain doc">
             <tbody>
               {value.checks
                 .toSorted((a, b) => rank(a.status) - rank(b.status))

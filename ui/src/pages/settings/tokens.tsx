@@ -15,11 +15,12 @@ export function Tokens() {
   const [busy, run] = useAction();
   const [name, setName] = useState("");
   const [days, setDays] = useState("30");
+  const [approve, setApprove] = useState(false);
   const [fresh, setFresh] = useState<string | null>(null);
   const make = () =>
     void run("Cannot make a token", async () => {
       const made = await api.post("/api/v1/tokens", {
-        body: { name, expires_seconds: days ? Number(days) * DAY : null },
+        body: { name, expires_seconds: days ? Number(days) * DAY : null, may: approve ? ["approve"] : [] },
       });
       setFresh(made.token);
       setName("");
@@ -54,6 +55,10 @@ export function Tokens() {
             <option value="">until it is revoked</option>
           </select>
         </AddField>
+        <label class="check check--bar">
+          <input type="checkbox" checked={approve} onChange={(event) => setApprove(event.currentTarget.checked)} />
+          <span>May approve</span>
+        </label>
       </AddForm>
       {fresh && (
         <Note
@@ -79,7 +84,7 @@ export function Tokens() {
             key: one.id,
             cells: [
               <Text value={one.name} />,
-              one.workspace ? `as workspace ${one.workspace}` : (one.may?.join(", ") ?? ""),
+              rightsOf(one),
               <Age time={one.created_at} />,
               <Expiry token={one} />,
             ],
@@ -89,6 +94,12 @@ export function Tokens() {
       )}
     </>
   );
+}
+
+function rightsOf({ workspace, may = [] }: Token): string {
+  if (workspace) return `as workspace ${workspace}`;
+  if (may.includes("approve")) return "everything, and approve";
+  return may.length ? may.join(", ") : "everything but approve";
 }
 
 const Expiry = ({ token }: { token: Token }) =>

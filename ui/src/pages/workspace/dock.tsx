@@ -11,7 +11,8 @@ import { LogControls, Logs, useLogs } from "./logs";
 import { hostsOf, EgressTable } from "./egress";
 import { Runs } from "./runs";
 
-export type Tab = "logs" | "runs" | "timeline" | "egress";
+export const TABS = ["logs", "runs", "timeline", "egress"] as const;
+export type Tab = (typeof TABS)[number];
 
 export function Dock({ one, shown, onShow }: { one: Workspace; shown: Tab; onShow: (tab: Tab) => void }) {
   const logs = useLogs(one);
@@ -166,6 +167,22 @@ function sentence(event: HolmEvent): ComponentChildren {
           Run <span class="mono">{says("run")}</span> ended: {says("state")}
         </>
       );
+    case "check.started":
+    case "check.ended":
+      return (
+        <>
+          Check <b>{says("check") ?? says("name")}</b> {event.type === "check.ended" ? "ended" : "began"}
+          {event.state ? <>: {says("state")}</> : null}
+        </>
+      );
+    case "inbox.opened":
+      return (
+        <>
+          Needs you: {says("reason")} {says("text")}
+        </>
+      );
+    case "inbox.closed":
+      return <>Needs you no longer: {says("reason")}</>;
     default:
       return (
         <>

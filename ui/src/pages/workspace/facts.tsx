@@ -1,15 +1,16 @@
 // The facts of a workspace, always in sight: services, changes, data, egress, limits.
 import { visible } from "../../lib/odd";
 import { useEffect, useState } from "preact/hooks";
-import { api, lines } from "../../api/client";
+import { api, follow } from "../../api/client";
 import type { Service, Workspace } from "../../api/types";
 import { bytes, clock, plural, short } from "../../lib/format";
-import { Age, Button, Glyph, Icon, IconButton, Pm, Text } from "../../parts/basic";
+import { Ago, Button, Glyph, Icon, IconButton, Pm, Text } from "../../parts/basic";
 import { useEvents, useLoad } from "../../parts/hooks";
 import { asked, restart, service as actOn } from "../../state/actions";
 import { preview, serviceState } from "../../state/attention";
+import { generation } from "../../state/events";
 import { paths } from "../../state/route";
-import { canonical, lastTurns } from "../../state/store";
+import { canonical, inbox, lastTurns } from "../../state/store";
 import { AllowSheet, hostsOf, type Host } from "./egress";
 import { Limits, Isolation } from "./limits";
 
@@ -33,17 +34,14 @@ function useServices(one: Workspace): Service[] {
     if (one.state !== "running") return;
     void (async () => {
       try {
-        for await (const list of lines<{ services: Service[] }>("get", `/api/v1/workspaces/${one.id}/services`, {
-          query: { watch: true },
-          signal: stop.signal,
-        }))
-          setNow(list.services);
+        const path = `/api/v1/workspaces/${one.id}/services`;
+        for await (const list of follow<{ services: Service[] }>(path, { watch: true }, stop.signal)) setNow(list.services);
       } catch {
         /* The store's own document stays. */
       }
     })();
     return () => stop.abort();
-  }, [one.id, one.state]);
+  }, [one.id, one.state, generation.value]);
   return now ?? one.services;
 }
 
@@ -154,7 +152,7 @@ function Changes({ one }: { one: Workspace }) {
             <span class="grow">
               Turn @{turn.n}{" "}
               <span class="faint">
-                <Age time={turn.at} />
+                <Ago time={turn.at} />
               </span>
             </span>
             <Pm added={turn.added} removed={turn.removed} />
@@ -176,6 +174,18 @@ function Changes({ one }: { one: Workspace }) {
             </a>
           </div>
         )}
+        {inbox.value
+          ?.filter((item) => item.workspace === one.id && item.reason === "conflict")
+          .map((item) => (
+            <div key={item.id}>
+              <span class="grow cut">
+                <Text value={item.text} />
+              </span>
+              <a class="is-failed" href={`/inbox/${encodeURIComponent(item.id)}`}>
+                conflict
+              </a>
+            </div>
+          ))}
         {one.branch && one.branch !== `holm/${one.label}` && (
           <div>
             <Icon name="branch" />

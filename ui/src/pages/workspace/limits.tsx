@@ -1,12 +1,19 @@
 // Limits of a workspace with its use of them, and the isolation that the kernel enforces for it.
+import { Fragment } from "preact";
+import { useState } from "preact/hooks";
 import { api } from "../../api/client";
 import type { Workspace } from "../../api/types";
-import { bytes, bytesOf } from "../../lib/format";
-import { Meter, Spark, Text } from "../../parts/basic";
+import { bytes, bytesOf, sizeText } from "../../lib/format";
+import { Button, Meter, Spark, Text } from "../../parts/basic";
 import { useLoad } from "../../parts/hooks";
+import { Sheet } from "../../parts/overlay";
 import { numbers } from "../../state/store";
+import { CopyLine } from "../inbox-reasons";
+
+const GIB = 2 ** 30;
 
 export function Limits({ one }: { one: Workspace }) {
+  const [raising, setRaising] = useState(false);
   const now = numbers.value.get(one.id);
   const { cpus, memory, disk, processes } = one.limits;
   const secrets = useLoad(
@@ -17,6 +24,9 @@ export function Limits({ one }: { one: Workspace }) {
     <section class="panel">
       <div class="panel__head">
         <h2>Limits</h2>
+        <Button small kind="quiet" onClick={() => setRaising(true)}>
+          Change…
+        </Button>
         {(one.isolation.limits_reached?.length ?? 0) > 0 && (
           <span class="panel__note is-needs">
             reached: <Text value={one.isolation.limits_reached!.join(", ")} />
@@ -72,7 +82,46 @@ export function Limits({ one }: { one: Workspace }) {
           <dd class="mono">{one.id}</dd>
         </div>
       </dl>
+      {raising && <LimitsSheet one={one} onClose={() => setRaising(false)} />}
     </section>
+  );
+}
+
+/** Limits are part of holm.toml; the page shows the lines and writes nothing. */
+function LimitsSheet({ one, onClose }: { one: Workspace; onClose: () => void }) {
+  const now = numbers.value.get(one.id);
+  const { cpus, memory, disk, processes } = one.limits;
+  const rows: [string, string, string][] = [
+    ["Memory", now ? (memory ? bytesOf(now.memory, memory) : bytes(now.memory)) : "", `memory = "${sizeText((memory ?? 4 * GIB) * 2)}"`],
+    ["CPUs", `${(now?.cpu ?? 0).toFixed(1)}${cpus ? ` of ${cpus}` : ""}`, `cpus = ${((cpus ?? 2) * 2).toFixed(1)}`],
+    ["Processes", `${now?.processes ?? "–"}${processes ? ` of ${processes}` : ""}`, `processes = ${(processes ?? 1024) * 2}`],
+    ["Disk", now?.disk != null ? (disk ? bytesOf(now.disk, disk) : bytes(now.disk)) : "", `disk = "${sizeText((disk ?? 20 * GIB) * 2)}"`],
+  ];
+  return (
+    <Sheet
+      title={
+        <>
+          Limits of{" "}
+          <span class="mono">
+            <Text value={one.label} />
+          </span>
+        </>
+      }
+      onClose={onClose}
+    >
+      <p class="dim">
+        To change a limit, add its line to <code>holm.toml</code> under <code>[limits]</code> and type <code>holm reload</code>. Higher
+        limits need your trust. The page writes nothing.
+      </p>
+      {rows.map(([name, used, line]) => (
+        <Fragment key={name}>
+          <h2 class="h">
+            {name} <span class="faint">{used}</span>
+          </h2>
+          <CopyLine line={line} />
+        </Fragment>
+      ))}
+    </Sheet>
   );
 }
 
@@ -86,6 +135,15 @@ export function Isolation({ one }: { one: Workspace }) {
     ["control groups", Boolean(isolation.cgroup)],
   ];
   const inForce = parts.filter(([, on]) => on).length;
+  if (one.state !== "running")
+    return (
+      <section class="panel">
+        <div class="panel__head">
+          <h2>Isolation</h2>
+          <span class="panel__note">in force while it runs</span>
+        </div>
+      </section>
+    );
   const whole = inForce === parts.length;
   return (
     <section class="panel">

@@ -1,13 +1,16 @@
 // Live logs: lines arrive in batches of one frame, only those on the screen are drawn, the newest are kept.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { lines } from "../../api/client";
+import { follow } from "../../api/client";
 import type { LogLine, Workspace } from "../../api/types";
 import { exact } from "../../lib/format";
 import { matches, parseFilter } from "../../lib/find";
 import { plain } from "../../lib/sgr";
+import { generation } from "../../state/events";
 import { Coloured, Icon, IconButton, Text } from "../../parts/basic";
 
 const KEEP = 20_000;
+/** Lines that are read at first. */
+const LAST = 500;
 const ROW = 20;
 
 export interface LogState {
@@ -25,6 +28,13 @@ export function useLogs(one: Workspace): LogState {
   const [filter, setFilter] = useState("");
   const [off, setOff] = useState<Set<string>>(new Set());
   const [paused, setPaused] = useState(false);
+  const [since, setSince] = useState<string | null>(null);
+  const first = kept[0]?.time;
+  const time = timeOf(filter);
+  useEffect(() => {
+    // Lines before the kept ones are read from that time on.
+    if (time && first && time < new Date(first)) setSince(time.toISOString());
+  }, [time?.getTime(), first]);
   useEffect(() => {
     const stop = new AbortController();
     let fresh: LogLine[] = [];
@@ -38,22 +48,20 @@ export function useLogs(one: Workspace): LogState {
     setKept([]);
     void (async () => {
       try {
-        for await (const line of lines<LogLine>("get", `/api/v1/workspaces/${one.id}/logs`, {
-          query: { last: 500, follow: one.state === "running" },
-          signal: stop.signal,
-        })) {
+        const query = { ...(since ? { since } : { last: LAST }), follow: one.state === "running" };
+        for await (const line of follow<LogLine>(`/api/v1/workspaces/${one.id}/logs`, query, stop.signal)) {
           fresh.push(line);
           frame ||= requestAnimationFrame(flush);
         }
       } catch {
-        /* The banner of the frame says that the daemon does not answer; the page reads again with the workspace. */
+        /* The banner of the frame says that the daemon does not answer; the next connection reads again. */
       }
     })();
     return () => {
       stop.abort();
       cancelAnimationFrame(frame);
     };
-  }, [one.id, one.state]);
+  }, [one.id, one.state, since, generation.value]);
   const toggle = (service: string) =>
     setOff((before) => {
       const next = new Set(before);
@@ -92,7 +100,15 @@ export const LogControls = ({ logs, services }: { logs: LogState; services: stri
   </div>
 );
 
-const TIME = /^\d\d:\d\d(:\d\d)?$/;
+/** `14:18` or `14:18:05` as a time of today, or of yesterday if today's is still to come; null: the text is a filter. */
+export function timeOf(text: string, now = new Date()): Date | null {
+  const [, hours, minutes, seconds] = /^(\d\d):(\d\d)(?::(\d\d))?$/.exec(text.trim()) ?? [];
+  if (!hours) return null;
+  const time = new Date(now);
+  time.setHours(Number(hours), Number(minutes), Number(seconds ?? 0), 0);
+  if (time > now) time.setDate(time.getDate() - 1);
+  return time;
+}
 const level = (text: string): string =>
   /\b(error|fatal|panic|exception|traceback)\b/i.test(text) ? "is-failed" : /\bwarn(ing)?\b/i.test(text) ? "is-needs" : "";
 
@@ -103,7 +119,7 @@ export function Logs({ logs }: { logs: LogState }) {
   const frozen = useRef<LogLine[]>([]);
   if (!logs.paused) frozen.current = logs.lines;
   const source = frozen.current;
-  const time = TIME.test(logs.filter) ? logs.filter : null;
+  const time = timeOf(logs.filter);
   const shown = useMemo(() => {
     const filter = parseFilter(time ? "" : logs.filter);
     const wanted = filter.fields.get("service");
@@ -118,12 +134,13 @@ export function Logs({ logs }: { logs: LogState }) {
   }, [shown]);
   useEffect(() => {
     if (!time || !box.current) return;
-    const found = shown.findIndex((line) => exact(line.time) >= time);
+    const found = shown.findIndex((line) => new Date(line.time) >= time);
     if (found >= 0) {
       atEnd.current = false;
       box.current.scrollTop = found * ROW;
     }
-  }, [time]);
+    // Again when earlier lines arrived.
+  }, [time?.getTime(), shown[0]?.time]);
   const onScroll = () => {
     const { scrollTop: top, clientHeight: view, scrollHeight } = box.current!;
     atEnd.current = top + view >= scrollHeight - ROW;

@@ -7,11 +7,11 @@ import { Menu } from "../../parts/overlay";
 import { asked, pending, remove, restart, startOrStop, takePorts } from "../../state/actions";
 import { firstLine, preview, standing } from "../../state/attention";
 import { command, hints, useKeys } from "../../state/keys";
-import { minute } from "../../state/look";
+import { minute, phone } from "../../state/look";
 import { go, paths } from "../../state/route";
 import { firstMessage, byId, gone, inboxOf, lastTurns, loaded, loadTurn, nameOf, runsOf, sessionsOf, workspaces } from "../../state/store";
 import type { Workspace } from "../../api/types";
-import { Dock } from "./dock";
+import { Dock, TABS, type Tab } from "./dock";
 import { Facts } from "./facts";
 import { Sessions } from "./sessions";
 
@@ -43,8 +43,26 @@ export function WorkspacePage({ id }: { id: string }) {
   return <Loaded one={one} />;
 }
 
+/** The stream that is shown, as the fragment of the address. */
+function useDock(): [Tab, (tab: Tab) => void] {
+  const named = () => TABS.find((tab) => `#${tab}` === location.hash) ?? "logs";
+  const [shown, setShown] = useState<Tab>(named);
+  useEffect(() => {
+    const follow = () => setShown(named());
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  return [
+    shown,
+    (tab) => {
+      history.replaceState(null, "", `${location.pathname}#${tab}`);
+      setShown(tab);
+    },
+  ];
+}
+
 function Loaded({ one }: { one: Workspace }) {
-  const [dock, setDock] = useState<"logs" | "runs" | "timeline" | "egress">("logs");
+  const [dock, setDock] = useDock();
   const is = standing(
     one,
     inboxOf.value.get(one.id),
@@ -134,10 +152,16 @@ function Loaded({ one }: { one: Workspace }) {
             Review{turn ? ` ${plural(turn.files, "file")}` : ""}
             <Cap keys="r" />
           </a>
-          <span class="hide-phone">
-            <Menu
-              says="Rename, restart, remove …"
-              choices={[
+          <Menu
+            says="Rename, restart, remove …"
+            choices={[
+              ...(phone.value
+                ? [
+                    { label: running ? "Stop" : "Start", icon: running ? "stop" : "play", run: () => void startOrStop(one) },
+                    { label: "Fork…", icon: "fork", run: () => ask("fork") },
+                    { label: "Snapshot…", icon: "snapshot", run: () => ask("snapshot") },
+                  ]
+                : []),
                 { label: "Rename…", icon: "file", note: "F2", run: () => ask("rename") },
                 {
                   label: "Take the canonical ports",
@@ -154,9 +178,8 @@ function Loaded({ one }: { one: Workspace }) {
                   },
                 },
                 { label: "Remove", icon: "trash", danger: true, run: () => void remove(one) },
-              ]}
-            />
-          </span>
+            ]}
+          />
         </div>
       </header>
       {gone.value.has(one.id) && (

@@ -1,6 +1,7 @@
 //! Draws a session's screen on an attached client's terminal, from cells and never from the
 //! program's output. Every sequence it writes is allowed by [`holm_core::session::drawing`].
 
+use super::model::plain;
 use holm_core::session::Size;
 use std::fmt::Write;
 use vt100::{Cell, Color, Screen};
@@ -90,6 +91,34 @@ pub fn draw(
         top,
         bells,
     });
+    out
+}
+
+/// The lines of [`Model::text`](super::model::Model::text) with their colours: SGR sequences and nothing else.
+pub fn coloured(screen: &Screen) -> String {
+    let (rows, cols) = screen.size();
+    let mut lines: Vec<String> = (0..rows.get())
+        .map(|row| coloured_row(screen, row, cols.get()))
+        .collect();
+    while lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// One row without the blanks at its end; plain at both ends.
+fn coloured_row(screen: &Screen, row: u16, cols: u16) -> String {
+    let cells = (0..cols).filter_map(|col| screen.cell(row, col));
+    let cells: Vec<&Cell> = cells.filter(|cell| !cell.is_wide_continuation()).collect();
+    let is_seen = |cell: &&Cell| !plain(cell.contents()).trim_end().is_empty();
+    let end = cells.iter().rposition(is_seen).map_or(0, |last| last + 1);
+    let (mut out, mut pen) = (String::new(), Pen::PLAIN);
+    for cell in &cells[..end] {
+        pen.change(&mut out, Pen::of(cell));
+        let contents = cell.contents();
+        out.push_str(&plain(if contents.is_empty() { " " } else { contents }));
+    }
+    pen.change(&mut out, Pen::PLAIN);
     out
 }
 
@@ -266,6 +295,30 @@ mod tests {
         }
     }
 
+    /// Removes SGR sequences; others stay.
+    fn without_colours(text: &str) -> String {
+        let mut pieces = text.split("\u{1b}[");
+        let mut left = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let end = piece.trim_start_matches(|one: char| one.is_ascii_digit() || one == ';');
+            left.push_str(end.strip_prefix('m').unwrap_or("?"));
+        }
+        left
+    }
+
+    #[test]
+    fn a_screen_with_colours_has_sgr_and_nothing_else() {
+        let mut model = Model::new(VIEW);
+        take(
+            &mut model,
+            "\u{1b}[1;31mred\u{1b}[m  日\u{1b}[44m \u{1b}[m\r\n\r\n\u{1b}]0;t\u{7}x \u{202e}y\r\n"
+                .as_bytes(),
+        );
+        let drawn = coloured(model.screen());
+        assert_eq!(drawn, "\u{1b}[0;1;31mred\u{1b}[0m  日\n\nx y\n");
+        assert_eq!(without_colours(&drawn), model.text());
+    }
+
     fn take(model: &mut Model, bytes: &[u8]) {
         model.take(bytes, &mut History::default());
     }
@@ -395,6 +448,13 @@ mod tests {
                 let seen = outer.shows(&mut model);
                 let anew = Outer::new(view).shows(&mut model);
                 assert_eq!(seen, anew, "round {round}");
+                let lines = |text: &str| -> Vec<String> {
+                    text.lines()
+                        .map(|line| line.trim_end().to_owned())
+                        .collect()
+                };
+                let coloured = without_colours(&coloured(model.screen()));
+                assert_eq!(lines(&coloured), lines(&model.text()), "round {round}");
             }
         }
     }

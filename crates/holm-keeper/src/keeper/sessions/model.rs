@@ -237,7 +237,7 @@ fn words(parts: &[&[u8]]) -> String {
 }
 
 /// Without control characters and characters that change the reading order.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let steers = |one: char| {
         one.is_control()
             || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

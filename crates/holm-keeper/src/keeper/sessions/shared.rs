@@ -1,5 +1,6 @@
 //! State shared by a session's thread and the requests about it.
 
+use super::draw;
 use super::history::History;
 use super::model::Model;
 use super::now;
@@ -215,6 +216,7 @@ impl Shared {
                 let found = inner.history.since(since);
                 ReadText {
                     text: found.text.to_owned(),
+                    coloured: None,
                     cursor,
                     missed: found.missed,
                     screen: None,
@@ -223,12 +225,16 @@ impl Shared {
                 }
             }
             None => {
-                let (text, shape) = match &inner.screen {
-                    Kept::Live(model) => (model.text(), model.shape()),
-                    Kept::Last { text, shape } => (text.clone(), *shape),
+                let (text, coloured, shape) = match &inner.screen {
+                    Kept::Live(model) => {
+                        let coloured = draw::coloured(model.screen());
+                        (model.text(), Some(coloured), model.shape())
+                    }
+                    Kept::Last { text, shape } => (text.clone(), None, *shape),
                 };
                 ReadText {
                     text,
+                    coloured,
                     cursor,
                     missed: 0,
                     screen: Some(shape),

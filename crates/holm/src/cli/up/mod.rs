@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub use notes::Left;
+pub use prepare::not_brought;
 
 /// How a driver's error begins a line about a refused connection.
 const REFUSED: &str = "the gateway refused ";

@@ -79,15 +79,21 @@ impl LeftBehind {
         self
     }
 
+    /// Ignored files with settings of programs.
+    pub fn settings(&self) -> Vec<&str> {
+        self.named(&SETTINGS)
+    }
+
+    fn named(&self, names: &[&str]) -> Vec<&str> {
+        let ignored = self.ignored.iter().filter_map(|path| path.to_str());
+        ignored.filter(|path| names.contains(path)).collect()
+    }
+
     /// Each item with the command that would bring or start it.
     pub fn left(&self) -> Left {
-        let named = |names: &'static [&'static str]| -> Vec<&str> {
-            let ignored = self.ignored.iter().filter_map(|path| path.to_str());
-            ignored.filter(|path| names.contains(path)).collect()
-        };
         let mut left = Left::default();
-        left.include(&named(&SETTINGS), "ignored by git");
-        let produced = named(&PRODUCED);
+        left.include(&self.settings(), "ignored by git");
+        let produced = self.named(&PRODUCED);
         if self.setup.is_empty() && !produced.is_empty() {
             let command = "holm up LABEL --warm";
             left.rows.extend(produced.iter().map(|name| Missing {

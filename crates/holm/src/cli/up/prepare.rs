@@ -190,6 +190,26 @@ async fn included(
     Ok(included)
 }
 
+/// The ignored settings files of a checkout that a workspace from its current commit does not get.
+pub async fn not_brought(checkout: &Checkout) -> Result<Vec<String>, Fault> {
+    let origin = Origin::find(checkout, &StartArgs::default()).await?;
+    let left_behind = left_behind(checkout, &origin).await?;
+    if left_behind.settings().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut included = Included::default();
+    let from_holm_toml = origin.config.project.include.iter();
+    let from_holm_toml = from_holm_toml.map(ToString::to_string).collect();
+    for patterns in [from_holm_toml, checkout.worktree_include()?] {
+        for path in matching(checkout, patterns).await? {
+            included.add(path);
+        }
+    }
+    let left_behind = left_behind.without(&included);
+    let names = left_behind.settings();
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
 /// Ignored files that match patterns relative to the root.
 async fn matching(checkout: &Checkout, patterns: Vec<String>) -> Result<Vec<PathBuf>, Fault> {
     if patterns.is_empty() {
