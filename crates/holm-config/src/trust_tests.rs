@@ -87,16 +87,16 @@ fn files_and_services_of_the_host() {
 fn what_changed_since_the_last_approval() {
     let baseline = baseline_of(USER, None);
     let of = |text: &str| asks(&config(text), &baseline);
-    let told = |before: &str, now: &str| -> Vec<String> {
+    let explained = |before: &str, now: &str| -> Vec<String> {
         let changes = changes(&of(before), &of(now));
         changes.iter().map(ToString::to_string).collect()
     };
     let none: [&str; 0] = [];
     let one = "[project]\ninclude = [\".env\"]\n[limits]\nmemory = \"5GiB\"\n";
-    assert_eq!(told(one, one), none);
-    assert_eq!(told("", ""), none);
+    assert_eq!(explained(one, one), none);
+    assert_eq!(explained("", ""), none);
     assert_eq!(
-        told(
+        explained(
             one,
             "[limits]\nmemory = \"6GiB\"\n[project]\nnested = true\n"
         ),

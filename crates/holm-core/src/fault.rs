@@ -326,8 +326,8 @@ mod tests {
         assert_eq!(same.message(), format!("cannot use the disk: {full}"));
         assert!(same.source().is_some_and(|cause| cause.is::<Disk>()));
         assert_ne!(same, copy);
-        let told = Fault::new(copy.code, copy.message(), &*copy.hint);
-        assert_eq!(told, copy);
+        let rebuilt = Fault::new(copy.code, copy.message(), &*copy.hint);
+        assert_eq!(rebuilt, copy);
     }
 
     #[test]

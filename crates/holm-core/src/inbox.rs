@@ -97,16 +97,16 @@ impl Facts {
             notice.source.as_ref() == Some(&session.id)
                 && session.answered_at.is_none_or(|at| notice.at > at)
         };
-        let told = collected(self.notices.iter().filter(is_open));
+        let notified = collected(self.notices.iter().filter(is_open));
         let rang = session.attention.as_ref().map(|(at, text)| {
             let title = || session.title.clone();
             let program = session.agent.as_deref().unwrap_or("A program");
             let text = text.clone().or_else(title);
             (*at, text.unwrap_or_else(|| format!("{program} rang")))
         });
-        let (since, text) = match (told, rang) {
+        let (since, text) = match (notified, rang) {
             // A program often rings when it notifies; the text says more than the bell.
-            (Some(told), _) => told,
+            (Some(notified), _) => notified,
             (None, rang) => rang?,
         };
         Some(Item {

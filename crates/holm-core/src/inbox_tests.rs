@@ -9,19 +9,19 @@ fn minutes_ago(minutes: i64) -> Millis {
     NOW - minutes * 60 * 1000
 }
 
-fn told(facts: &Facts) -> Vec<String> {
+fn shown(facts: &Facts) -> Vec<String> {
     let found = items(facts, NOW);
-    let told = found.iter().map(|item| {
+    let shown = found.iter().map(|item| {
         let (reason, age) = (item.reason.as_str(), (NOW - item.since) / 60_000);
         let next = item.next.command("shop/x");
         format!("{reason} | {} | {age} | {next}", item.text)
     });
-    told.collect()
+    shown.collect()
 }
 
 #[track_caller]
 fn check(facts: &Facts, expect: &[&str]) {
-    assert_eq!(told(facts), expect);
+    assert_eq!(shown(facts), expect);
 }
 
 fn session() -> SessionFact {
@@ -81,13 +81,13 @@ fn a_bell_is_a_question_until_it_is_answered_watched_or_over() {
     let expect = "question | claude rang | 3 | holm session attach shop/x";
     check(&facts, &[expect]);
     facts.sessions[0].title = Some("Waits for you".to_owned());
-    assert!(told(&facts)[0].contains("Waits for you"));
+    assert!(shown(&facts)[0].contains("Waits for you"));
     // With a second session the command names the one that asks.
     facts.sessions.push(SessionFact {
         id: "s2".to_owned(),
         ..session()
     });
-    assert!(told(&facts)[0].ends_with("holm session attach s1"));
+    assert!(shown(&facts)[0].ends_with("holm session attach s1"));
     facts.sessions[0].attention = None;
     check(&facts, &[]);
 }
@@ -107,11 +107,11 @@ fn notices_are_questions_of_their_session_or_of_the_workspace() {
         &["question | second (1 more) | 4 | holm session attach shop/x"],
     );
     facts.notices[2].left_out = 7;
-    assert!(told(&facts)[0].contains("second (8 more)"));
+    assert!(shown(&facts)[0].contains("second (8 more)"));
     // The text says more than a bell that came with it.
     facts.sessions[0].attention = Some((minutes_ago(4), None));
-    assert_eq!(told(&facts).len(), 1);
-    assert!(told(&facts)[0].contains("second"));
+    assert_eq!(shown(&facts).len(), 1);
+    assert!(shown(&facts)[0].contains("second"));
     facts.sessions[0].attention = None;
     facts.sessions[0].answered_at = Some(minutes_ago(1));
     check(&facts, &[]);
@@ -152,7 +152,7 @@ fn a_silent_agent_has_stalled_until_it_moves_or_is_seen() {
     // A session that asks waits for the person; that is said once.
     facts.sessions[0].agent = Some("claude".to_owned());
     facts.sessions[0].attention = Some((minutes_ago(13), None));
-    assert_eq!(told(&facts).len(), 1);
+    assert_eq!(shown(&facts).len(), 1);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn refusals_are_one_item_with_counts() {
         &["refused | errors.example.net:443, 14 ×; 2 more | 6 | holm egress shop/x"],
     );
     facts.looked_at = Some(minutes_ago(10));
-    assert!(told(&facts)[0].contains("; 1 more"));
+    assert!(shown(&facts)[0].contains("; 1 more"));
     facts.looked_at = Some(minutes_ago(5));
     check(&facts, &[]);
 }
@@ -282,7 +282,7 @@ fn work_is_ready_until_a_person_looks_and_not_while_the_next_run_works() {
     );
     facts.checks = Vec::new();
     facts.unread.as_mut().unwrap().turns = 3;
-    assert!(told(&facts)[0].contains("3 turns, the last with 7 files"));
+    assert!(shown(&facts)[0].contains("3 turns, the last with 7 files"));
     facts.run = Some(run(RunState::Running));
     check(&facts, &[]);
 }
@@ -307,7 +307,7 @@ fn answers_and_conflicts_close_with_a_look_or_their_cause() {
         &["comment | Round 2 answered, 1 disputed | 31 | holm review shop/x"],
     );
     facts.comments.push(comment(2, true, None));
-    assert!(told(&facts)[0].contains("Round 2: 2 of 3 answered, 1 disputed"));
+    assert!(shown(&facts)[0].contains("Round 2: 2 of 3 answered, 1 disputed"));
     facts.looked_at = Some(minutes_ago(30));
     check(&facts, &[]);
     facts.conflicts = vec![ConflictFact {

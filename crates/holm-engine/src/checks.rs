@@ -181,9 +181,9 @@ async fn follow(
         .await?;
     let mut reader = keeper.run_output(&run, 0).await?;
     loop {
-        let told = seen.recv().await;
-        let is_silent = told.is_none();
-        let news = match told {
+        let received = seen.recv().await;
+        let is_silent = received.is_none();
+        let news = match received {
             Some(news) => Some(news),
             // The stream has ended; the record says why.
             None => keeper.recorded_run(&run).await?,

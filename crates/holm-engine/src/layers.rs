@@ -71,16 +71,16 @@ impl Inner {
         if self.has_layer(&record.spec, &layer).await? {
             return Ok(());
         }
-        let (sender, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut events) = mpsc::unbounded_channel();
         let own_progress = Progress::to(sender);
         let building = self.build_layer(record, needed, &own_progress);
         tokio::pin!(building);
         let built = loop {
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => {
+                Some(event) = events.recv() => {
                     progress.report(&event.step, event.done, event.total);
-                    run.told.send_replace(Some(event));
+                    run.progress.send_replace(Some(event));
                 }
                 built = &mut building => break built,
             }

@@ -277,7 +277,7 @@ fn concerns_the_same(one: &WatchReport, other: &WatchReport) -> bool {
     };
     let of_sessions = |seen: &WatchReport| -> Vec<_> {
         let sessions = seen.sessions.iter().flatten();
-        let told = sessions.map(|one| {
+        let reported = sessions.map(|one| {
             let is_watched = one.viewers > 0;
             (
                 one.id.clone(),
@@ -286,7 +286,7 @@ fn concerns_the_same(one: &WatchReport, other: &WatchReport) -> bool {
                 one.exit_code,
             )
         });
-        told.collect()
+        reported.collect()
     };
     one.status.services == other.status.services
         && of_status(one) == of_status(other)

@@ -19,7 +19,7 @@ pub(crate) struct Setups {
 pub(crate) struct Run {
     /// Holds why the last attempt failed; the requests that waited for it fail too.
     turn: tokio::sync::Mutex<Option<Fault>>,
-    pub(crate) told: watch::Sender<Option<ProgressEvent>>,
+    pub(crate) progress: watch::Sender<Option<ProgressEvent>>,
 }
 
 // === impl Setups ===
@@ -34,7 +34,7 @@ impl Setups {
         runs.retain(|_, run| run.strong_count() > 0);
         let run = Arc::new(Run {
             turn: tokio::sync::Mutex::new(None),
-            told: watch::Sender::new(None),
+            progress: watch::Sender::new(None),
         });
         runs.insert(key, Arc::downgrade(&run));
         run
@@ -66,7 +66,7 @@ impl Run {
         &self,
         progress: &Progress,
     ) -> tokio::sync::MutexGuard<'_, Option<Fault>> {
-        let mut told = self.told.subscribe();
+        let mut reports = self.progress.subscribe();
         let turn = self.turn.lock();
         tokio::pin!(turn);
         loop {
@@ -74,8 +74,8 @@ impl Run {
                 biased;
                 turn = &mut turn => return turn,
                 // The sender is in `self`, so this ends only with a new value.
-                _ = told.changed() => {
-                    let event = told.borrow_and_update().clone();
+                _ = reports.changed() => {
+                    let event = reports.borrow_and_update().clone();
                     if let Some(event) = event {
                         progress.report(&event.step, event.done, event.total);
                     }

@@ -144,7 +144,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     /// What the keeper makes of these bytes from a hostile init.
-    fn heard(bytes: &[u8]) -> io::Result<Option<(FromInit, Vec<OwnedFd>)>> {
+    fn received(bytes: &[u8]) -> io::Result<Option<(FromInit, Vec<OwnedFd>)>> {
         let (keeper, mut init) = UnixStream::pair().unwrap();
         init.write_all(bytes).unwrap();
         drop(init);
@@ -171,11 +171,11 @@ mod tests {
             framed(&"[".repeat(100_000)),
             vec![0xff; 64],
         ] {
-            assert!(heard(&bad).is_err(), "{:?}", &bad[..bad.len().min(40)]);
+            assert!(received(&bad).is_err(), "{:?}", &bad[..bad.len().min(40)]);
         }
-        assert!(heard(b"").unwrap().is_none());
+        assert!(received(b"").unwrap().is_none());
         assert!(matches!(
-            heard(&framed("\"empty\"")).unwrap(),
+            received(&framed("\"empty\"")).unwrap(),
             Some((FromInit::Empty, _))
         ));
     }

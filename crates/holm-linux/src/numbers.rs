@@ -312,7 +312,7 @@ pub fn commands(dirs: &WorkspaceDirs) -> Vec<(u32, String, Option<String>)> {
     let others = family(root, &children)
         .into_iter()
         .filter(|one| one.pid != init);
-    let told = others.filter_map(|process| {
+    let reported = others.filter_map(|process| {
         let line = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
         let words = line
             .split(|byte| *byte == 0)
@@ -322,14 +322,14 @@ pub fn commands(dirs: &WorkspaceDirs) -> Vec<(u32, String, Option<String>)> {
         let number = number_inside(process.pid, depth?)?;
         (!command.is_empty()).then(|| (number, command, service_of(process.pid)))
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The first processes of services, by their pids inside.
 fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
     let text = fs::read(dirs.services()).unwrap_or_default();
-    let told: Services = serde_json::from_slice(&text).unwrap_or_default();
-    let leaders = told.services.into_iter();
+    let reported: Services = serde_json::from_slice(&text).unwrap_or_default();
+    let leaders = reported.services.into_iter();
     leaders
         .filter_map(|service| Some((service.pid?, service.name)))
         .collect()

@@ -35,8 +35,8 @@ pub fn raise() {
 }
 
 /// The same for a process that another holm process started, with the limit that it was given.
-pub(crate) fn raise_from(told: &OsStr) {
-    if let Some(limit) = told.to_str().and_then(|text| text.parse().ok()) {
+pub(crate) fn raise_from(inherited: &OsStr) {
+    if let Some(limit) = inherited.to_str().and_then(|text| text.parse().ok()) {
         INHERITED.get_or_init(|| limit);
     }
     raise();

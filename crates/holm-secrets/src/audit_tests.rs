@@ -153,21 +153,21 @@ fn who_knows_an_earlier_head_finds_what_went_and_what_was_written_anew() {
 fn the_end_of_a_value_is_told_once() {
     let directory = tempfile::tempdir().unwrap();
     let chain = Chain::in_directory(directory.path());
-    let told = |event: &str, name: &str| Happening {
+    let happening = |event: &str, name: &str| Happening {
         event: event.to_owned(),
         workspace: Some("w1".to_owned()),
         ..happening(name)
     };
     chain
-        .append(&[told(RECEIVED, "A"), told(RECEIVED, "B")])
+        .append(&[happening(RECEIVED, "A"), happening(RECEIVED, "B")])
         .unwrap();
-    let end = [told(EXPIRED, "A")];
+    let end = [happening(EXPIRED, "A")];
     for _ in 0..2 {
         chain.append_ends(&end).unwrap();
     }
-    chain.append(&[told(WITHDRAWN, "B")]).unwrap();
-    chain.append_ends(&[told(EXPIRED, "B")]).unwrap();
-    chain.append(&[told(RECEIVED, "A")]).unwrap();
+    chain.append(&[happening(WITHDRAWN, "B")]).unwrap();
+    chain.append_ends(&[happening(EXPIRED, "B")]).unwrap();
+    chain.append(&[happening(RECEIVED, "A")]).unwrap();
     chain.append_ends(&end).unwrap();
     let lines = chain.read().unwrap();
     let events: Vec<_> = lines

@@ -99,23 +99,24 @@ fn attack_189_a_reader_that_cannot_wait_gets_a_few_letters() {
     for cut in 1..VALUE.len() {
         let (begin, end) = VALUE.split_at(cut);
         let mut exchanger = Exchanger::new(answers());
-        let mut told = exchanger.take(format!("a {begin}").as_bytes());
-        told.extend(exchanger.rest());
+        let mut output = exchanger.take(format!("a {begin}").as_bytes());
+        output.extend(exchanger.rest());
         // A server paused in the middle of a value, then continued.
-        told.extend(exchanger.take(format!("{end} b").as_bytes()));
-        told.extend(exchanger.rest());
-        let told = String::from_utf8(told).unwrap();
-        let (told, is_framed) = match told
+        output.extend(exchanger.take(format!("{end} b").as_bytes()));
+        output.extend(exchanger.rest());
+        let output = String::from_utf8(output).unwrap();
+        let (output, is_framed) = match output
             .strip_prefix("a ")
-            .and_then(|told| told.strip_suffix(" b"))
+            .and_then(|output| output.strip_suffix(" b"))
         {
-            Some(told) => (told, true),
-            None => (told.as_str(), false),
+            Some(output) => (output, true),
+            None => (output.as_str(), false),
         };
-        assert!(is_framed && told.len() == VALUE.len(), "{told}");
-        let places = told.bytes().zip(VALUE.bytes()).zip(TOKEN.bytes());
-        let given_away = places.filter(|((told, value), token)| told == value && value != token);
-        assert!(given_away.count() <= 5, "{cut}: {told}");
+        assert!(is_framed && output.len() == VALUE.len(), "{output}");
+        let places = output.bytes().zip(VALUE.bytes()).zip(TOKEN.bytes());
+        let given_away =
+            places.filter(|((output, value), token)| output == value && value != token);
+        assert!(given_away.count() <= 5, "{cut}: {output}");
     }
     // A whole text contains complete values or none, so a prefix is not replaced.
     let begun = &VALUE.as_bytes()[..VALUE.len() - 1];
@@ -149,19 +150,19 @@ proptest! {
         let text = format!("{before}{VALUE}{after}sk_live_{VALUE}sk_");
         let expect = format!("{before}{TOKEN}{after}sk_live_{TOKEN}sk_");
         let mut exchanger = Exchanger::new(answers());
-        let (mut told, mut rest) = (Vec::new(), text.as_bytes());
+        let (mut output, mut rest) = (Vec::new(), text.as_bytes());
         for cut in cuts.iter().cycle() {
             let (piece, later) = rest.split_at((*cut).min(rest.len()));
-            told.extend(exchanger.take(piece));
-            prop_assert!(told.len() <= text.len());
+            output.extend(exchanger.take(piece));
+            prop_assert!(output.len() <= text.len());
             rest = later;
             if rest.is_empty() {
                 break;
             }
         }
         prop_assert!(exchanger.holds_something());
-        told.extend(exchanger.rest());
-        prop_assert_eq!(String::from_utf8(told).unwrap(), expect);
+        output.extend(exchanger.rest());
+        prop_assert_eq!(String::from_utf8(output).unwrap(), expect);
     }
 
     #[test]

@@ -153,12 +153,12 @@ fn long_values_are_masked_as_the_base64_program_writes_them_and_line_by_line() {
 fn what_is_held_back_is_bounded_and_other_values_can_come() {
     let first = known(&["aaaaaaaaab"]);
     let mut masker = Masker::new(first);
-    let mut told = 0;
+    let mut written = 0;
     for _ in 0..1000 {
-        told += masker.take(&[b'a'; 100]).len();
+        written += masker.take(&[b'a'; 100]).len();
         assert!(masker.held.len() < 10, "{}", masker.held.len());
     }
-    assert!(told >= 1000 * 100 - 10);
+    assert!(written >= 1000 * 100 - 10);
     // The held bytes are a prefix of a value that is added only now.
     let mut masker = Masker::new(known(&["xyzxyz1"]));
     let mut masked = masker.take(b"..xyzxyz");

@@ -70,8 +70,8 @@ fn values_come_back_and_no_file_has_them_in_the_clear() {
     vault
         .put(vec![(entry(Scope::User, "KEY"), value("another value"))])
         .unwrap();
-    let (told, found) = vault.get(&Scope::User, "KEY").unwrap().unwrap();
-    assert_eq!((found.reveal(), told.version), ("another value", 5));
+    let (entry, found) = vault.get(&Scope::User, "KEY").unwrap().unwrap();
+    assert_eq!((found.reveal(), entry.version), ("another value", 5));
     let gone = vault.retain(|entry| entry.scope != Scope::User).unwrap();
     assert_eq!(gone.len(), 1);
     assert!(vault.get(&Scope::User, "KEY").unwrap().is_none());

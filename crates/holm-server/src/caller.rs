@@ -177,21 +177,21 @@ pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
 
 /// A text without the ids of other workspaces.
 fn without_others(text: &str, own: &WorkspaceId) -> String {
-    let mut told = String::with_capacity(text.len());
+    let mut shortened = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
         let is_letter = |character: char| character.is_ascii_alphanumeric();
         let word = rest.find(|character| !is_letter(character));
         let (word, after) = rest.split_at(word.unwrap_or(rest.len()));
         match WorkspaceId::parse(word) {
-            Ok(id) if id != *own => told.push_str("w…"),
-            _ => told.push_str(word),
+            Ok(id) if id != *own => shortened.push_str("w…"),
+            _ => shortened.push_str(word),
         }
         let between = after.find(is_letter).unwrap_or(after.len());
-        told.push_str(&after[..between]);
+        shortened.push_str(&after[..between]);
         rest = &after[between..];
     }
-    told
+    shortened
 }
 
 #[cfg(test)]
@@ -212,12 +212,12 @@ mod tests {
         let [own, other] = [WorkspaceId::random(), WorkspaceId::random()];
         let check = |code: Code, message: &str, expect: &str| {
             let fault = Fault::new(code, message, format!("see {other}"));
-            let told = discreet(&paths(), &own, &fault);
-            assert_eq!(told.code, code);
-            assert!(told.message().contains(expect), "{told:?}");
-            let all = format!("{}{}", told.message(), told.hint);
+            let shortened = discreet(&paths(), &own, &fault);
+            assert_eq!(shortened.code, code);
+            assert!(shortened.message().contains(expect), "{shortened:?}");
+            let all = format!("{}{}", shortened.message(), shortened.hint);
             for secret in [other.as_str(), "/d/holm", "/r/holm", "/c/holm"] {
-                assert!(!all.contains(secret), "{told:?}");
+                assert!(!all.contains(secret), "{shortened:?}");
             }
         };
         check(Code::NotRunning, &format!("{own} is stopped"), own.as_str());

@@ -11,7 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::comment::{Act, Action, Comment, CommentList, NewComment, Reply, Round, Send};
 use holm_core::comment::{
-    Anchor, CommentSide, CommentState, LONGEST, Told, lines_in_words, lines_of, message,
+    Anchor, CommentSide, CommentState, LONGEST, SentComment, lines_in_words, lines_of, message,
 };
 use holm_core::hunk::{self, Hunk};
 use holm_core::session::protocol::SessionState;
@@ -196,7 +196,7 @@ impl App {
                 _ => HashMap::new(),
             };
             let mut changes = Changes::new(&objects, secrets);
-            let mut told = Vec::new();
+            let mut listed = Vec::new();
             for record in &records {
                 let anchor = &record.details.anchor;
                 let entries = if is_old(record) { &before } else { &entries };
@@ -204,9 +204,9 @@ impl App {
                     Some(entry) => changes.of(anchor, &entry.object)?,
                     None => Place::default(),
                 };
-                told.push(comment(record, place));
+                listed.push(comment(record, place));
             }
-            Ok(told)
+            Ok(listed)
         })
         .await
     }
@@ -281,7 +281,7 @@ impl App {
         }
         let drafts = match &to {
             Some(session) => {
-                let text = told(round, &drafts);
+                let text = round_message(round, &drafts);
                 self.engine.deliver_round(id, session, text, drafts).await?
             }
             None => {
@@ -323,7 +323,7 @@ impl App {
             .collect();
         let rounds = waiting.iter().filter_map(|record| record.details.round);
         if let Some(round) = rounds.max() {
-            let comments = told(round, &waiting);
+            let comments = round_message(round, &waiting);
             let message = new.message.take().unwrap_or_default();
             new.message = Some(format!("{comments}\n{message}"));
         }
@@ -332,10 +332,10 @@ impl App {
     }
 }
 
-fn told(round: u64, records: &[CommentRecord]) -> String {
-    let comments: Vec<Told<'_>> = records
+fn round_message(round: u64, records: &[CommentRecord]) -> String {
+    let comments: Vec<SentComment<'_>> = records
         .iter()
-        .map(|record| Told {
+        .map(|record| SentComment {
             id: record.id(),
             anchor: &record.details.anchor,
             text: &record.details.text,

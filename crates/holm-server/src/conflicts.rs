@@ -30,7 +30,7 @@ pub struct Conflicts {
     touched: Memory<(Option<String>, String), Touched>,
     merged: Memory<Pair, Paths>,
     recorded: mpsc::UnboundedSender<WorkspaceId>,
-    heard: Mutex<Option<mpsc::UnboundedReceiver<WorkspaceId>>>,
+    receiver: Mutex<Option<mpsc::UnboundedReceiver<WorkspaceId>>>,
 }
 
 /// The merge base and two trees.
@@ -86,14 +86,14 @@ const MOST_REMEMBERED: usize = 4096;
 
 impl Conflicts {
     pub fn new(data_dir: &Path) -> Self {
-        let (recorded, heard) = mpsc::unbounded_channel();
+        let (recorded, receiver) = mpsc::unbounded_channel();
         Self {
             directory: data_dir.join("turns"),
             hashes: RandomState::new(),
             touched: Mutex::default(),
             merged: Mutex::default(),
             recorded,
-            heard: Mutex::new(Some(heard)),
+            receiver: Mutex::new(Some(receiver)),
         }
     }
 
@@ -184,16 +184,16 @@ fn remembered<Key: std::hash::Hash + Eq, Value>(
 
 /// Records the conflicts of each new turn, one after the other.
 pub fn begin(app: &Arc<App>) {
-    let heard = app.conflicts.heard.lock();
-    let heard = heard.unwrap_or_else(PoisonError::into_inner).take();
-    if let Some(heard) = heard {
-        let work = keep(Arc::clone(app), heard);
+    let receiver = app.conflicts.receiver.lock();
+    let receiver = receiver.unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(receiver) = receiver {
+        let work = keep(Arc::clone(app), receiver);
         tokio::spawn(until_stopped(Arc::clone(app), work));
     }
 }
 
-async fn keep(app: Arc<App>, mut heard: mpsc::UnboundedReceiver<WorkspaceId>) {
-    while let Some(id) = heard.recv().await {
+async fn keep(app: Arc<App>, mut receiver: mpsc::UnboundedReceiver<WorkspaceId>) {
+    while let Some(id) = receiver.recv().await {
         if let Err(fault) = app.record_conflicts(&id).await {
             tracing::warn!(%id, %fault, "conflicts were not looked for");
         }
@@ -215,7 +215,7 @@ impl App {
             }
         }
         let tree_of = |id: &WorkspaceId| last.get(id).map(|turn| turn.tree.clone());
-        let (mut told, mut found) = (HashSet::new(), Vec::new());
+        let (mut seen, mut found) = (HashSet::new(), Vec::new());
         for (record, _) in names {
             let Some(turn) = last.get(&record.id) else {
                 continue;
@@ -225,7 +225,7 @@ impl App {
                     Other::Workspace { id, .. } => {
                         let mut pair = [record.id.clone(), id.clone()];
                         pair.sort();
-                        conflict.holds(tree_of) && told.insert(pair)
+                        conflict.holds(tree_of) && seen.insert(pair)
                     }
                     Other::Branch { name, commit } => {
                         let tip = self.branch(&record.project_id, name).await?;

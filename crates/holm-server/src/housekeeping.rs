@@ -80,9 +80,9 @@ async fn watch_clock(app: Arc<App>) {
         let doubt = app.engine.clock().look().doubt();
         if doubt.is_some() != is_doubted {
             is_doubted = doubt.is_some();
-            let told = doubt.unwrap_or_else(|| "the clock is believed again".to_owned());
-            tracing::warn!("{told}");
-            app.audit.note_own("clock", None, told).await;
+            let message = doubt.unwrap_or_else(|| "the clock is believed again".to_owned());
+            tracing::warn!("{message}");
+            app.audit.note_own("clock", None, message).await;
         }
         if let Err(fault) = app.engine.keep_clock().await {
             tracing::warn!(%fault, "what the clock said is not stored");

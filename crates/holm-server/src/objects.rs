@@ -240,8 +240,8 @@ mod tests {
                 .unwrap()
                 .force
         );
-        let told = why::<Reset>(&reset).unwrap();
-        assert!(told.contains("invalid type: sequence"), "{told}");
+        let explained = why::<Reset>(&reset).unwrap();
+        assert!(explained.contains("invalid type: sequence"), "{explained}");
         assert_eq!(why::<Reset>(&json!({ "force": true })), None);
 
         let remote = json!({ "name": "origin", "url": "u", "fetch": ["f"] });
@@ -258,8 +258,11 @@ mod tests {
         ];
         for wish in placed {
             assert!(serde_json::from_value::<CreateWorkspace>(wish.clone()).is_ok());
-            let told = why::<CreateWorkspace>(&wish).unwrap();
-            assert!(told.contains("invalid type: sequence"), "{wish} {told}");
+            let explained = why::<CreateWorkspace>(&wish).unwrap();
+            assert!(
+                explained.contains("invalid type: sequence"),
+                "{wish} {explained}"
+            );
         }
     }
 

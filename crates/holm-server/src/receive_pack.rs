@@ -76,14 +76,14 @@ async fn converse(
     let feeding = feed(stream, input);
     let hearing = hear(output, sink);
     tokio::pin!(feeding, hearing);
-    let heard = tokio::select! {
-        heard = &mut hearing => heard,
+    let received = tokio::select! {
+        received = &mut hearing => received,
         fed = &mut feeding => match fed {
             Fed::Eof => hearing.await,
             Fed::Gone => Err(failed("the client went away")),
         },
     };
-    heard?;
+    received?;
     match child.wait().await {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(failed(format!("it ended with {status}"))),

@@ -158,17 +158,17 @@ fn what_takes_effect_when_is_told() {
     after.caches.clear();
     after.protected_paths.push("infra".to_owned());
     let untaken = vec![("project.root".to_owned(), "/a → /b".to_owned())];
-    let told = differences(&before, &after, untaken);
+    let report = differences(&before, &after, untaken);
     assert_eq!(
-        told.at_next_start,
+        report.at_next_start,
         ["project.protected_paths", "volumes", "caches"]
     );
-    assert_eq!(told.needs_new_workspace, ["project.root"]);
+    assert_eq!(report.needs_new_workspace, ["project.root"]);
     let expect = [
         "project.protected_paths: + infra",
         "volumes: + new = isolated at /data/new",
         "caches: − npm = fork at /home/me/.npm",
         "project.root: /a → /b (only a new workspace)",
     ];
-    assert_eq!(told.changes, expect);
+    assert_eq!(report.changes, expect);
 }

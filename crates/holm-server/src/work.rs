@@ -68,7 +68,7 @@ async fn capture(
     if capture.commit.as_ref().is_some_and(is_zero) {
         return Err(bad_request("the message has a zero byte"));
     }
-    let (progress, heard) = mpsc::unbounded_channel();
+    let (progress, events) = mpsc::unbounded_channel();
     let capturing = async move {
         let how = work::Capture {
             message: capture.commit,
@@ -80,7 +80,7 @@ async fn capture(
         }
     };
     let report = |ProgressEvent { step, done, total }| CaptureEvent::Progress { step, done, total };
-    Ok(jsonl::progress(capturing, heard, report))
+    Ok(jsonl::progress(capturing, events, report))
 }
 
 async fn changes(

@@ -108,10 +108,10 @@ impl Client {
         &self,
         id: &WorkspaceId,
         key: &str,
-        heard: Received,
+        received: Received,
     ) -> Result<ExecSocket, Fault> {
         let route = format!("/workspaces/{id}/exec?key={key}");
-        self.converse(&route, &ToServer::Resume(heard)).await
+        self.converse(&route, &ToServer::Resume(received)).await
     }
 
     async fn converse(&self, route: &str, first: &ToServer) -> Result<ExecSocket, Fault> {
@@ -164,8 +164,8 @@ impl ExecSender {
     }
 
     /// Acknowledges output; only after [`ExecEvent::Kept`].
-    pub async fn taken(&mut self, heard: Received) -> Result<(), Fault> {
-        self.control(&ToServer::Taken(heard)).await
+    pub async fn taken(&mut self, received: Received) -> Result<(), Fault> {
+        self.control(&ToServer::Taken(received)).await
     }
 
     async fn control(&mut self, message: &ToServer) -> Result<(), Fault> {

@@ -70,7 +70,7 @@ impl PackSocket {
         };
         tokio::pin!(feed, hear);
         tokio::select! {
-            heard = &mut hear => heard,
+            received = &mut hear => received,
             // The stream keeps the connection open, so the sink may be dropped.
             _sink = &mut feed => hear.await,
         }

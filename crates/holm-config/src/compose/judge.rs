@@ -7,7 +7,7 @@ use super::links;
 use super::normal::join;
 use super::session::{Origin, Session};
 use super::shape::{Shape, Verdict, find};
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{Entry, Location, Node, Value};
 use holm_core::compose::Stack;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ fn label_files(session: &mut Session<'_, '_>, service: &mut Node) {
     service.set("label_file", Node::new(Value::List(outside), service.at));
 }
 
-fn map(values: BTreeMap<String, Option<String>>, at: Place) -> Node {
+fn map(values: BTreeMap<String, Option<String>>, at: Location) -> Node {
     let entries = values.into_iter().map(|(key, value)| Entry {
         key,
         key_at: at,

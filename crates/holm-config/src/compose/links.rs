@@ -1,7 +1,7 @@
 //! Profiles, and names in one part of the files that another part has to declare.
 
 use super::session::{Session, section};
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{Entry, Location, Node, Value};
 use crate::shape::{nearest, short};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -214,7 +214,7 @@ fn check_port(session: &mut Session<'_, '_>, port: &Node, at: &str) {
 }
 
 /// The services that a service names, with the places.
-fn wanted_services(node: &Node) -> Vec<(String, Place)> {
+fn wanted_services(node: &Node) -> Vec<(String, Location)> {
     let mut wanted = Vec::new();
     for entry in node
         .get("depends_on")
@@ -252,7 +252,7 @@ fn wanted_services(node: &Node) -> Vec<(String, Place)> {
     wanted
 }
 
-fn need(session: &mut Session<'_, '_>, known: &[String], what: &str, name: &str, at: Place) {
+fn need(session: &mut Session<'_, '_>, known: &[String], what: &str, name: &str, at: Location) {
     if known.iter().any(|known| known == name) {
         return;
     }
@@ -272,7 +272,7 @@ fn need(session: &mut Session<'_, '_>, known: &[String], what: &str, name: &str,
 
 /// Services that wait for each other can never start.
 fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
-    let waits: BTreeMap<&str, Vec<(String, Place)>> = services
+    let waits: BTreeMap<&str, Vec<(String, Location)>> = services
         .iter()
         .map(|service| (service.key.as_str(), wanted_services(&service.node)))
         .collect();
@@ -280,7 +280,7 @@ fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
     loop {
         let before = free.len();
         for (name, wanted) in &waits {
-            let is_free = |(other, _): &(String, Place)| {
+            let is_free = |(other, _): &(String, Location)| {
                 free.contains(other.as_str()) || !waits.contains_key(other.as_str())
             };
             if wanted.iter().all(is_free) {

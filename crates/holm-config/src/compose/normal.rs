@@ -3,7 +3,7 @@
 
 use super::form;
 use super::shape::{Key, Shape, find};
-use super::tree::{Entry, Node, Place, Value};
+use super::tree::{Entry, Location, Node, Value};
 use crate::shape::{nearest, short};
 
 /// Normalises the values of one file.
@@ -11,7 +11,7 @@ pub struct Normal<'a> {
     pub root: &'a str,
     /// The directory that relative paths of this file begin at, as a resolved path.
     pub base: &'a str,
-    pub errors: Vec<(Place, String)>,
+    pub errors: Vec<(Location, String)>,
 }
 
 // === impl Normal ===

@@ -5,7 +5,7 @@ use super::form::{is_outside, is_remote, parent};
 use super::keys;
 use super::merge::{merge, settle};
 use super::normal::Normal;
-use super::tree::{self, Entry, Node, Place, Value};
+use super::tree::{self, Entry, Location, Node, Value};
 use super::{ComposeErrors, Input, ReadFile, Unread};
 use crate::errors::{Findings, locate};
 use crate::shape::{nearest, short};
@@ -27,7 +27,7 @@ pub struct Session<'a, 'f> {
     input: &'a Input<'a>,
     read_file: &'a mut ReadFile<'f>,
     files: Vec<File>,
-    warnings: Vec<(Place, String)>,
+    warnings: Vec<(Location, String)>,
     requests: Vec<Asked>,
     pub inactive: Vec<String>,
     /// The variables of the caller's files, which values of services come from.
@@ -46,7 +46,7 @@ pub enum Origin {
     /// It need not exist.
     Optional,
     /// A file names it here.
-    Named(Place),
+    Named(Location),
 }
 
 struct File {
@@ -56,7 +56,7 @@ struct File {
 }
 
 struct Asked {
-    at: Place,
+    at: Location,
     key: String,
     words: String,
     value: String,
@@ -127,7 +127,7 @@ impl<'a, 'f> Session<'a, 'f> {
                 None => node,
             });
         }
-        let mut merged = merged.unwrap_or(Node::new(Value::Table(Vec::new()), Place::default()));
+        let mut merged = merged.unwrap_or(Node::new(Value::Table(Vec::new()), Location::default()));
         settle(&mut merged);
         let includes = merged.remove("include");
         level.above.extend(paths.iter().cloned());
@@ -207,7 +207,7 @@ impl<'a, 'f> Session<'a, 'f> {
     pub fn lookup(
         &mut self,
         name: &str,
-        at: Place,
+        at: Location,
         variables: &BTreeMap<String, String>,
     ) -> Option<String> {
         if name == "PWD" {
@@ -247,9 +247,9 @@ impl<'a, 'f> Session<'a, 'f> {
         let Some((file, text)) = self.open(path, origin) else {
             return Vec::new();
         };
-        let at = Place {
+        let at = Location {
             file,
-            ..Place::default()
+            ..Location::default()
         };
         let parsed = dotenv::parse(&text, &mut |name| self.lookup(name, at, known));
         parsed.unwrap_or_else(|(range, why)| {
@@ -304,9 +304,9 @@ impl<'a, 'f> Session<'a, 'f> {
                     });
                     let file = self.files.len() - 1;
                     self.error(
-                        Place {
+                        Location {
                             file,
-                            ..Place::default()
+                            ..Location::default()
                         },
                         format!("the file {why}"),
                     );
@@ -489,17 +489,17 @@ impl<'a, 'f> Session<'a, 'f> {
         has_room
     }
 
-    pub fn error(&mut self, at: Place, what: impl Into<String>) {
+    pub fn error(&mut self, at: Location, what: impl Into<String>) {
         if let Some(file) = self.files.get_mut(at.file) {
             file.findings.add(at.start..at.end, what);
         }
     }
 
-    pub fn warn(&mut self, at: Place, words: String) {
+    pub fn warn(&mut self, at: Location, words: String) {
         self.warnings.push((at, words));
     }
 
-    pub fn request(&mut self, at: Place, key: String, words: String, value: String) {
+    pub fn request(&mut self, at: Location, key: String, words: String, value: String) {
         self.requests.push(Asked {
             at,
             key,
@@ -512,7 +512,7 @@ impl<'a, 'f> Session<'a, 'f> {
         self.input
     }
 
-    fn remark(&self, at: Place, words: &str) -> Remark {
+    fn remark(&self, at: Location, words: &str) -> Remark {
         let file = &self.files[at.file];
         let located = locate(&file.text, &(at.start..at.end), words);
         Remark {

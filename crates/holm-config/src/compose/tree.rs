@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// A range of bytes in one of the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     pub file: usize,
     pub start: usize,
     pub end: usize,
@@ -20,7 +20,7 @@ pub struct Place {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub value: Value,
-    pub at: Place,
+    pub at: Location,
     pub change: Change,
 }
 
@@ -39,7 +39,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub key: String,
-    pub key_at: Place,
+    pub key_at: Location,
     pub node: Node,
 }
 
@@ -88,9 +88,9 @@ pub fn parse(text: &str, file: usize) -> Result<Node, Problem> {
     }
     Ok(root.unwrap_or(Node::new(
         Value::Table(Vec::new()),
-        Place {
+        Location {
             file,
-            ..Place::default()
+            ..Location::default()
         },
     )))
 }
@@ -229,9 +229,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn place(&self, span: &Span) -> Place {
+    fn place(&self, span: &Span) -> Location {
         let Range { start, end } = range(span);
-        Place {
+        Location {
             file: self.file,
             start,
             end,
@@ -298,7 +298,7 @@ impl PartialEq for Node {
 }
 
 impl Node {
-    pub fn new(value: Value, at: Place) -> Self {
+    pub fn new(value: Value, at: Location) -> Self {
         Self {
             value,
             at,
@@ -306,11 +306,11 @@ impl Node {
         }
     }
 
-    pub fn text(text: impl Into<String>, at: Place) -> Self {
+    pub fn text(text: impl Into<String>, at: Location) -> Self {
         Self::new(Value::Text(text.into()), at)
     }
 
-    pub fn table(entries: Vec<(&str, Node)>, at: Place) -> Self {
+    pub fn table(entries: Vec<(&str, Node)>, at: Location) -> Self {
         let entries = entries.into_iter().map(|(key, node)| Entry {
             key: key.to_owned(),
             key_at: node.at,

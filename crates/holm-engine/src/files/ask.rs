@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     /// What the caller gets when a program inside sends this.
-    async fn told(said: Vec<ExecOutput>) -> Result<Vec<u8>, Fault> {
+    async fn answered(said: Vec<ExecOutput>) -> Result<Vec<u8>, Fault> {
         let (input, _input) = mpsc::channel(16);
         let (output_end, output) = mpsc::channel(16);
         for output in said {
@@ -250,9 +250,9 @@ mod tests {
         let out = |text: &str| ExecOutput::Stdout(text.as_bytes().to_vec());
         let content = "{\"content\":{\"length\":4,\"size\":4}}\n";
         let good = vec![out(content), out("ab"), out("cd"), ExecOutput::Exit(0)];
-        assert_eq!(told(good).await.unwrap(), b"abcd");
+        assert_eq!(answered(good).await.unwrap(), b"abcd");
         let together = vec![out(&format!("{content}abcd")), ExecOutput::Exit(0)];
-        assert_eq!(told(together).await.unwrap(), b"abcd");
+        assert_eq!(answered(together).await.unwrap(), b"abcd");
         for bad in [
             vec![],
             vec![ExecOutput::Exit(0)],
@@ -267,13 +267,13 @@ mod tests {
             vec![out("{\"failed\":\"not_found\"}\n"), ExecOutput::Exit(0)],
         ] {
             let shown = format!("{bad:?}");
-            told(bad).await.expect_err(&shown);
+            answered(bad).await.expect_err(&shown);
         }
     }
 
     #[tokio::test]
     async fn content_whose_sender_vanishes_is_not_taken_for_whole() {
-        let (input, mut heard) = mpsc::channel(16);
+        let (input, mut inputs) = mpsc::channel(16);
         let (_output_end, output) = mpsc::channel(16);
         let (sender, pieces) = mpsc::channel(4);
         sender.send(Piece::Bytes(vec![1; 100_000])).await.unwrap();
@@ -284,7 +284,7 @@ mod tests {
             .await
             .unwrap_err();
         let mut last = None;
-        while let Ok(input) = heard.try_recv() {
+        while let Ok(input) = inputs.try_recv() {
             assert!(!matches!(input, ExecInput::StdinEof), "{input:?}");
             last = Some(input);
         }

@@ -168,8 +168,8 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
     for user in &users {
         wish(user, ServiceWish::Stop);
     }
-    let all_ended = |told: &[ServiceStatus]| {
-        let mut theirs = told.iter().filter(is_user);
+    let all_ended = |reported: &[ServiceStatus]| {
+        let mut theirs = reported.iter().filter(is_user);
         theirs.all(|service| service.pid.is_none())
     };
     let ended = registry
@@ -198,8 +198,8 @@ fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
     let Some(services) = registry.services() else {
         return Vec::new();
     };
-    let told = services.snapshot().services.into_iter();
-    let wanted = told.filter(|service| service.state != State::Stopped.as_str());
+    let reported = services.snapshot().services.into_iter();
+    let wanted = reported.filter(|service| service.state != State::Stopped.as_str());
     let place = &renewal.volume.mount.inside;
     let used = wanted.filter(|service| {
         renewal.users.contains(&service.name) || has_open(registry, service, place)

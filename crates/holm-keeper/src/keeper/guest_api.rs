@@ -215,13 +215,13 @@ mod tests {
         let asking = std::thread::spawn(move || {
             guest.write_all(&sent).unwrap();
             guest.shutdown(Shutdown::Write).unwrap();
-            let mut heard = Vec::new();
-            guest.read_to_end(&mut heard).unwrap();
-            heard
+            let mut received = Vec::new();
+            guest.read_to_end(&mut received).unwrap();
+            received
         });
-        let mut heard = Vec::new();
-        daemon.read_to_end(&mut heard).unwrap();
-        assert!(heard == much);
+        let mut received = Vec::new();
+        daemon.read_to_end(&mut received).unwrap();
+        assert!(received == much);
         daemon.write_all(b"an answer after the end").unwrap();
         drop(daemon);
         assert_eq!(asking.join().unwrap(), b"an answer after the end");
@@ -237,9 +237,9 @@ mod tests {
         drop(daemon);
         join(&near, &far).unwrap();
         drop((near, far));
-        let mut heard = Vec::new();
-        guest.read_to_end(&mut heard).unwrap();
-        assert_eq!(heard, b"refused");
+        let mut received = Vec::new();
+        guest.read_to_end(&mut received).unwrap();
+        assert_eq!(received, b"refused");
     }
 
     #[test]
@@ -251,9 +251,9 @@ mod tests {
         let (mut guest, near) = UnixStream::pair().unwrap();
         guest.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
         let refusing = std::thread::spawn(move || refuse(&near, TOO_MANY));
-        let mut heard = vec![0; 40];
-        guest.read_exact(&mut heard).unwrap();
-        assert!(heard.starts_with(b"HTTP/1.1 503 "));
+        let mut received = vec![0; 40];
+        guest.read_exact(&mut received).unwrap();
+        assert!(received.starts_with(b"HTTP/1.1 503 "));
         drop(guest);
         refusing.join().unwrap();
     }

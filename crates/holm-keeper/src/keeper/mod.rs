@@ -157,16 +157,16 @@ pub fn receive_hello(
     link.set_write_timeout(Some(INIT_PATIENCE))?;
     let mut handed = Handed::default();
     loop {
-        let heard = match descriptors::receive(link)? {
+        let message = match descriptors::receive(link)? {
             Some((FromInit::Left { numbers, message }, _)) => {
                 let taken = take(&numbers)?;
                 // Before init starts anything, so that nothing inside ever has them.
                 descriptors::send(link, &ToInit::Close { numbers }, &[])?;
                 Some((*message, taken))
             }
-            heard => heard,
+            message => message,
         };
-        match heard {
+        match message {
             Some((FromInit::Renames, descriptors)) => {
                 handed.renames = descriptors.into_iter().next();
             }

@@ -172,7 +172,7 @@ impl Outside {
     }
 
     fn start(&self, sockets: Vec<(Doorway, OwnedFd)>) -> io::Result<Handle> {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let gateway = self.gateway.clone();
         let services = services(&self.plan)?;
         let thread = std::thread::Builder::new().name("gateway".to_owned());
@@ -184,18 +184,18 @@ impl Outside {
                 .build();
             let runtime = match runtime {
                 Ok(runtime) => runtime,
-                Err(error) => return drop(tell.send(Err(error))),
+                Err(error) => return drop(sender.send(Err(error))),
             };
             let begun = {
                 let _entered = runtime.enter();
                 begin(&gateway, sockets, &services)
             };
             // The receiver waits in `start`.
-            let _ = tell.send(begun.map(|()| runtime.handle().clone()));
+            let _ = sender.send(begun.map(|()| runtime.handle().clone()));
             let Ground { record, uses, .. } = gateway.surroundings();
             runtime.block_on(async { tokio::join!(record.keep_counting(), uses.keep_counting()) });
         })?;
-        told.recv().map_err(io::Error::other)?
+        receiver.recv().map_err(io::Error::other)?
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -21,14 +21,14 @@ const MOST: usize = 512;
 /// Tells the ports, and again whenever they change, until the client or the workspace is gone.
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let init = registry.init();
-    let mut told: Option<Vec<u16>> = None;
+    let mut reported: Option<Vec<u16>> = None;
     loop {
         // Before the look: a program that ends meanwhile is followed by another look.
         let is_active = registry.activity.is_possible();
         let found = look(registry)?;
-        if told.as_ref() != Some(&found) {
+        if reported.as_ref() != Some(&found) {
             send_answer(stream, &Answer::Listening(found.clone()))?;
-            told = Some(found);
+            reported = Some(found);
         }
         let mut sources = vec![
             PollFd::new(stream, PollFlags::IN),

@@ -26,7 +26,7 @@ pub fn begin(plan: &Plan, agent: &str, have: &Value) -> io::Result<Renewing> {
     };
     let newer = match ask(&daemon, &begin)? {
         RenewalAnswer::Ask => None,
-        RenewalAnswer::Told(tokens) => Some(tokens),
+        RenewalAnswer::Renewed(tokens) => Some(tokens),
         RenewalAnswer::Refused(why) => return Err(io::Error::other(why)),
     };
     Ok(Renewing { daemon, newer })
@@ -34,7 +34,7 @@ pub fn begin(plan: &Plan, agent: &str, have: &Value) -> io::Result<Renewing> {
 
 pub fn end(renewing: Renewing, tokens: &NewTokens) -> io::Result<NewTokens> {
     match ask(&renewing.daemon, &RenewalRequest::Store(tokens.clone()))? {
-        RenewalAnswer::Told(tokens) => Ok(tokens),
+        RenewalAnswer::Renewed(tokens) => Ok(tokens),
         RenewalAnswer::Refused(why) => Err(io::Error::other(why)),
         RenewalAnswer::Ask => Err(io::ErrorKind::InvalidData.into()),
     }

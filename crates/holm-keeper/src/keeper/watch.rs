@@ -44,13 +44,13 @@ enum Woken {
 pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
     let mut watcher = registry.watchers.join()?;
     let mut questions = Questions::default();
-    let mut told = WatchReport {
+    let mut reported = WatchReport {
         listening: watcher.look(registry)?,
         status: registry.status(),
         sessions: Some(registry.sessions().list()),
         answered: 0,
     };
-    send_answer(stream, &Answer::Seen(Box::new(told.clone())))?;
+    send_answer(stream, &Answer::Seen(Box::new(reported.clone())))?;
     loop {
         let woken = watcher.wait(stream, registry, &mut questions)?;
         if woken == Woken::Over {
@@ -59,35 +59,35 @@ pub fn watch(stream: &UnixStream, registry: &Registry) -> io::Result<()> {
         let listening = watcher.look(registry)?;
         let carried = Some(registry.outside().carried());
         let sessions = Some(registry.sessions().list());
-        let is_as_before = listening == told.listening
-            && carried == told.status.carried
-            && sessions == told.sessions;
+        let is_as_before = listening == reported.listening
+            && carried == reported.status.carried
+            && sessions == reported.sessions;
         if woken == Woken::Tick && is_as_before {
             continue;
         }
         let seen = WatchReport {
             listening,
-            status: if questions.count > told.answered {
+            status: if questions.count > reported.answered {
                 registry.status()
             } else {
-                registry.status_since(&told.status)
+                registry.status_since(&reported.status)
             },
             sessions,
             answered: questions.count,
         };
-        if is_news(&told, &seen) {
+        if is_news(&reported, &seen) {
             send_answer(stream, &Answer::Seen(Box::new(seen.clone())))?;
-            told = seen;
+            reported = seen;
         }
     }
 }
 
 /// The number of commands is no news: they begin and end all the time, and only a daemon that is about to stop
 /// the workspace wants to know it.
-fn is_news(told: &WatchReport, seen: &WatchReport) -> bool {
+fn is_news(reported: &WatchReport, seen: &WatchReport) -> bool {
     let mut seen = seen.clone();
-    seen.status.commands = told.status.commands;
-    *told != seen
+    seen.status.commands = reported.status.commands;
+    *reported != seen
 }
 
 /// What the client has sent.

@@ -272,12 +272,12 @@ mod tests {
                 .sum();
             assert!(missed > 0);
             assert_eq!(found.last().unwrap(), &("0000000039".to_owned(), 400));
-            let heard: usize = found
+            let received: usize = found
                 .iter()
                 .filter(|(text, _)| !text.starts_with('-'))
                 .map(|(text, _)| text.len())
                 .sum();
-            assert!(heard as u64 + missed == 400 || heard as u64 + missed == 390);
+            assert!(received as u64 + missed == 400 || received as u64 + missed == 390);
         }
     }
 

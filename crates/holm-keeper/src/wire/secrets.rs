@@ -74,7 +74,8 @@ pub enum RenewalAnswer {
     /// The user's copy is what the keeper has: the token host has to be asked.
     Ask,
     /// The keeper has what is valid now; the agent is told this.
-    Told(NewTokens),
+    #[serde(rename = "told")]
+    Renewed(NewTokens),
     Refused(String),
 }
 

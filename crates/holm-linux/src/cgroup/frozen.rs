@@ -32,7 +32,7 @@ pub fn is_frozen(pid: i32) -> bool {
             Version::V1 => ("freezer.state", "FROZEN"),
             Version::V2 => ("cgroup.events", "frozen 1"),
         };
-        let told = read_to_string(place.join(file)).unwrap_or_default();
-        told.lines().any(|line| line == word)
+        let text = read_to_string(place.join(file)).unwrap_or_default();
+        text.lines().any(|line| line == word)
     })
 }

@@ -425,7 +425,7 @@ nonsense
 
     #[test]
     fn what_a_command_said_last_is_seen_in_80_columns() {
-        let told = |command: &str, because: Option<&str>, last: &str| {
+        let shown = |command: &str, because: Option<&str>, last: &str| {
             step(&Step {
                 place: "setup 1/2".to_owned(),
                 command,
@@ -433,18 +433,18 @@ nonsense
                 last,
             })
         };
-        assert_eq!(told("npm ci", None, ""), "setup 1/2: npm ci");
-        assert_eq!(told("npm ci", None, "7 of 9"), "setup 1/2: npm ci  7 of 9");
+        assert_eq!(shown("npm ci", None, ""), "setup 1/2: npm ci");
+        assert_eq!(shown("npm ci", None, "7 of 9"), "setup 1/2: npm ci  7 of 9");
         let because = Some("package-lock.json changed");
         let expect = "setup 1/2: npm ci, because package-lock.json changed";
-        assert_eq!(told("npm ci", because, ""), expect);
+        assert_eq!(shown("npm ci", because, ""), expect);
         assert_eq!(
-            told("npm ci", because, "7 of 9"),
+            shown("npm ci", because, "7 of 9"),
             format!("{expect}  7 of 9")
         );
         let long = format!("npm ci {}", "--größe ".repeat(20));
-        let told = told(&long, None, "7 of 9");
-        assert!(told.ends_with("…  7 of 9"), "{told}");
-        assert!(told.chars().count() <= 60, "{told}");
+        let shown = shown(&long, None, "7 of 9");
+        assert!(shown.ends_with("…  7 of 9"), "{shown}");
+        assert!(shown.chars().count() <= 60, "{shown}");
     }
 }

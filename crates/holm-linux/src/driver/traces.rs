@@ -20,7 +20,7 @@ use std::time::Duration;
 const MOST_ENTRIES: usize = 50_000;
 const DEEPEST: usize = 64;
 /// Files are told by their directory below this depth.
-const TOLD_DEPTH: usize = 2;
+const SHOWN_DEPTH: usize = 2;
 
 /// The kernel stamps files with the time of its last tick, which can be this much before the time of the clock.
 const TICK: Duration = Duration::from_millis(10);
@@ -59,9 +59,9 @@ fn outside(dirs: &WorkspaceDirs, since: Since) -> Vec<OutsideFiles> {
         walk.tree(&place, &mut |path, stat| {
             if !is_directory(stat) && time(stat) >= since {
                 let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
-                let told = parts[..parts.len().min(TOLD_DEPTH)].join(&b'/');
-                let told = format!("{shown}/{}", String::from_utf8_lossy(&told));
-                *outside.entry(told).or_insert(0u64) += 1;
+                let place = parts[..parts.len().min(SHOWN_DEPTH)].join(&b'/');
+                let place = format!("{shown}/{}", String::from_utf8_lossy(&place));
+                *outside.entry(place).or_insert(0u64) += 1;
             }
         });
     }
@@ -315,10 +315,13 @@ mod tests {
         }
         // A link is told, and not followed.
         std::os::unix::fs::symlink("/etc", dirs.tmp().join("link")).unwrap();
-        let told = outside(&dirs, since).into_iter();
-        let told: Vec<_> = told.map(|files| (files.path, files.files)).collect();
+        let found = outside(&dirs, since).into_iter();
+        let found: Vec<_> = found.map(|files| (files.path, files.files)).collect();
         let expected = [("/tmp/link", 1), ("~/.npm/_logs", 2), ("~/note", 1)];
-        assert_eq!(told, expected.map(|(path, files)| (path.to_owned(), files)));
+        assert_eq!(
+            found,
+            expected.map(|(path, files)| (path.to_owned(), files))
+        );
     }
 
     #[test]

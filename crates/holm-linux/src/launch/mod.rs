@@ -97,12 +97,12 @@ pub fn start<T>(
                 // It would also die with this process, which has to clean up first.
                 let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             })?;
-            let mut told = String::new();
+            let mut output = String::new();
             // The pipe closes when init is executed, or after the failure was written.
             report
-                .read_to_string(&mut told)
+                .read_to_string(&mut output)
                 .step(Part::Other, "hear from the first process")?;
-            let last = told.lines().last().unwrap_or_default();
+            let last = output.lines().last().unwrap_or_default();
             match serde_json::from_str(last).map_err(io::Error::from) {
                 Ok(Report::Sealed { landlock }) => {
                     let launched = Launched {

@@ -43,12 +43,12 @@ pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<V
     let child = begin_in(of, namespaces, libc::CLONE_FILES as u64, work);
     let done = child.and_then(|child| code_of(&child));
     drop(tell);
-    let mut told = Vec::new();
-    numbers.read_to_end(&mut told)?;
-    let (told, _) = told.as_chunks();
+    let mut received = Vec::new();
+    numbers.read_to_end(&mut received)?;
+    let (received, _) = received.as_chunks();
     // SAFETY: the child made these descriptors in the table that it shares with this process, and told
     // each of them once.
-    let made = told
+    let made = received
         .iter()
         .map(|number| unsafe { OwnedFd::from_raw_fd(i32::from_ne_bytes(*number)) });
     let made: Vec<_> = made.collect();

@@ -75,15 +75,21 @@ pub fn hurry(listener: BorrowedFd<'_>) {
 /// The next call; blocks. `None`: the caller went away before it could be reported.
 pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Notification>> {
     // SAFETY: `seccomp_notif` is plain data, and the kernel asks for it to be zero.
-    let mut told: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let mut notification: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the request writes one `seccomp_notif`, which lives until the call returns.
-    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request_receive(), &raw mut told) };
+    let answer = unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            request_receive(),
+            &raw mut notification,
+        )
+    };
     match check(answer.into()) {
         Ok(_) => Ok(Some(Notification {
-            id: told.id,
-            thread: told.pid as i32,
-            number: libc::c_long::from(told.data.nr),
-            arguments: told.data.args,
+            id: notification.id,
+            thread: notification.pid as i32,
+            number: libc::c_long::from(notification.data.nr),
+            arguments: notification.data.args,
         })),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
         Err(error) => Err(error),

@@ -47,10 +47,10 @@ pub fn look(of: BorrowedFd<'_>, limits: ProgramLimits) -> io::Result<i32> {
     let child = begin_in(of, namespaces, 0, work)?;
     drop(tell);
     let mut found = [0; 4];
-    let heard = answer.read_exact(&mut found);
+    let received = answer.read_exact(&mut found);
     // Only to prevent a zombie.
     std::thread::spawn(move || code_of(&child));
-    heard.map(|()| i32::from_ne_bytes(found))
+    received.map(|()| i32::from_ne_bytes(found))
 }
 
 fn try_all(limits: ProgramLimits) -> io::Result<i32> {

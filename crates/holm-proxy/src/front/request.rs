@@ -172,12 +172,12 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
 }
 
 fn remove_what_we_tell(headers: &mut HeaderMap) {
-    let told: Vec<HeaderName> = headers
+    let named: Vec<HeaderName> = headers
         .keys()
         .filter(|name| is_told_by_us(name.as_str()))
         .cloned()
         .collect();
-    for name in told {
+    for name in named {
         headers.remove(name);
     }
 }
@@ -202,7 +202,7 @@ fn is_told_by_us(name: &str) -> bool {
     }
     TOLD_BY_US
         .iter()
-        .any(|told| told.len() == name.len() && begins(told))
+        .any(|named| named.len() == name.len() && begins(named))
         || TOLD_BY_US_BELOW.iter().any(|below| begins(below))
 }
 

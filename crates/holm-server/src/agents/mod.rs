@@ -306,11 +306,11 @@ impl App {
             if view.record.project_id != *project || view.state != State::Running {
                 continue;
             }
-            let told = async {
+            let sent = async {
                 let keeper = self.engine.keeper(&view.record.id).await?;
                 keeper.set_sign_ins(name.to_owned(), Vec::new(), None).await
             };
-            if let Err(fault) = told.await {
+            if let Err(fault) = sent.await {
                 tracing::warn!(id = %view.record.id, %fault, "a sign-in was not withdrawn");
                 untold.push(view.record.label.to_string());
             }

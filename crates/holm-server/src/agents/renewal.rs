@@ -57,7 +57,7 @@ async fn converse(app: &App, id: &WorkspaceId, stream: UnixStream) -> Result<(),
     let _turn = RENEWING.lock().await;
     match app.newer(id, &meant).await {
         Ok(None) => answer(&mut stream, &RenewalAnswer::Ask).await?,
-        Ok(Some(told)) => return answer(&mut stream, &RenewalAnswer::Told(told)).await,
+        Ok(Some(tokens)) => return answer(&mut stream, &RenewalAnswer::Renewed(tokens)).await,
         Err(fault) => {
             let why = RenewalAnswer::Refused(fault.message());
             answer(&mut stream, &why).await?;
@@ -70,11 +70,11 @@ async fn converse(app: &App, id: &WorkspaceId, stream: UnixStream) -> Result<(),
         return Ok(());
     };
     let stored = app.store_renewed(id, &meant, tokens).await;
-    let told = match &stored {
-        Ok(told) => RenewalAnswer::Told(told.clone()),
+    let tokens = match &stored {
+        Ok(tokens) => RenewalAnswer::Renewed(tokens.clone()),
         Err(fault) => RenewalAnswer::Refused(fault.message()),
     };
-    answer(&mut stream, &told).await?;
+    answer(&mut stream, &tokens).await?;
     stored.map(drop)
 }
 
@@ -177,7 +177,7 @@ impl App {
     ) -> Result<NewTokens, Fault> {
         let spec = self.engine.spec(id).await?;
         let (keeping, name) = (Arc::clone(&self.secrets), meant.agent.clone());
-        let (sign_ins, told) = try_blocking(move || {
+        let (sign_ins, tokens) = try_blocking(move || {
             let known = table().agents.get(&name);
             let agent = Agent {
                 name: &name,
@@ -186,14 +186,14 @@ impl App {
                 keeping: &keeping,
             };
             let held: Held = held(listed, &spec.home).ok_or_else(|| broken("it is gone"))?;
-            let told = agent.told(listed, &held)?;
-            Ok((agent.find(&BTreeMap::new())?.sign_ins, told))
+            let tokens = agent.new_tokens(listed, &held)?;
+            Ok((agent.find(&BTreeMap::new())?.sign_ins, tokens))
         })
         .await?;
         let keeper = self.engine.keeper(id).await?;
         let agent = meant.agent.clone();
         keeper.set_sign_ins(agent, sign_ins, None).await?;
-        Ok(told)
+        Ok(tokens)
     }
 }
 

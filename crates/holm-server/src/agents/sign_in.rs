@@ -199,7 +199,7 @@ impl Agent<'_> {
     }
 
     /// The tokens of one file, as its agent is told after a refresh.
-    pub fn told(&self, listed: &Listed, held: &Held) -> Result<NewTokens, Fault> {
+    pub fn new_tokens(&self, listed: &Listed, held: &Held) -> Result<NewTokens, Fault> {
         let names = self.names(listed);
         let token = |name: &str, value: &Value| -> Result<Value, Fault> {
             let token = self.keeping.agent_token(&self.spec.id, name, value)?;

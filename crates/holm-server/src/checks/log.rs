@@ -321,7 +321,7 @@ mod tests {
             .split_inclusive(|byte| *byte == b'\n')
             .map(|line| serde_json::from_slice(line).unwrap())
             .collect();
-        let told: Vec<_> = lines
+        let read: Vec<_> = lines
             .iter()
             .map(|line| (line.stream.as_str(), line.text.len()))
             .collect();
@@ -333,7 +333,7 @@ mod tests {
             ("stdout", 3),
             ("holm", 8),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(read, expected);
         assert_eq!(lines[2].text, "two");
         assert_eq!(lines[0].service, "check/test");
         assert_eq!(lines[0].time, "2027-01-15T08:00:00.123000Z");
@@ -345,8 +345,8 @@ mod tests {
             2
         );
         let late = "2027-01-15T08:00:01Z".parse().unwrap();
-        let told = chosen(&text, Some(late), None);
-        assert_eq!(told.iter().filter(|byte| **byte == b'\n').count(), 0);
+        let read = chosen(&text, Some(late), None);
+        assert_eq!(read.iter().filter(|byte| **byte == b'\n').count(), 0);
         // A second run replaces the log.
         let mut again = CheckLog::create(&path, "test").await.unwrap();
         for _ in 0..=(MOST / LONGEST_LINE as u64) {

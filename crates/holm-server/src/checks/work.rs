@@ -72,9 +72,9 @@ impl App {
         let mut log = CheckLog::create(&path, &record.name)
             .await
             .map_err(unwritable)?;
-        let (output, mut heard) = mpsc::channel(QUEUE);
+        let (output, mut pieces) = mpsc::channel(QUEUE);
         let writing = async {
-            while let Some(piece) = heard.recv().await {
+            while let Some(piece) = pieces.recv().await {
                 log.add(piece).await?;
             }
             Ok(())

@@ -161,14 +161,14 @@ async fn run(argv: &[String], input: Option<&str>, home: &Path) -> Result<(), St
             // A program that does not read its input says by its exit code whether that is right.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
-        let mut told = Vec::new();
+        let mut complaint = Vec::new();
         if let Some(stderr) = stderr {
             // What cannot be read is not told.
-            let _ = stderr.take(MOST_STDERR).read_to_end(&mut told).await;
+            let _ = stderr.take(MOST_STDERR).read_to_end(&mut complaint).await;
         }
-        (child.wait().await, told)
+        (child.wait().await, complaint)
     };
-    let Ok((ended, told)) = tokio::time::timeout(limit(), work).await else {
+    let Ok((ended, complaint)) = tokio::time::timeout(limit(), work).await else {
         if let Some(pid) = pid {
             // It has ended meanwhile, or is ended now.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -178,8 +178,11 @@ async fn run(argv: &[String], input: Option<&str>, home: &Path) -> Result<(), St
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            let told = String::from_utf8_lossy(&told);
-            Err(format!("{program} ended with {status}: {}", told.trim()))
+            let complaint = String::from_utf8_lossy(&complaint);
+            Err(format!(
+                "{program} ended with {status}: {}",
+                complaint.trim()
+            ))
         }
         Err(error) => Err(format!("{program} cannot be waited for: {error}")),
     }

@@ -118,7 +118,7 @@ impl App {
             end.is_none_or(|end| end >= since.as_millisecond())
         });
         runs.reverse();
-        let told = runs.into_iter().map(|run| CommandEvidence {
+        let listed = runs.into_iter().map(|run| CommandEvidence {
             kind: "run".to_owned(),
             name: run.id.to_string(),
             command: run
@@ -130,7 +130,7 @@ impl App {
             exit_code: run.details.exit_code.map(i32::from),
             at: Some(view::time(run.created_at)),
         });
-        Ok(told.collect())
+        Ok(listed.collect())
     }
 
     /// How long the last runs took together.
@@ -176,13 +176,13 @@ fn hosts(entries: Vec<EgressEntry>) -> Vec<HostEvidence> {
         *hosts.entry((!is_refused, host, entry.port)).or_default() += entry.count;
     }
     let hosts = hosts.into_iter().take(MOST);
-    let told = hosts.map(|((is_reached, host, port), count)| HostEvidence {
+    let listed = hosts.map(|((is_reached, host, port), count)| HostEvidence {
         host,
         port,
         refused: !is_reached,
         count,
     });
-    told.collect()
+    listed.collect()
 }
 
 #[cfg(test)]
@@ -206,7 +206,7 @@ mod tests {
             allow: None,
             count,
         };
-        let told = hosts(vec![
+        let listed = hosts(vec![
             entry("connect", Some("a.test"), 2),
             entry("connect", Some("a.test"), 3),
             entry("fail", Some("silent.test"), 1),
@@ -214,8 +214,8 @@ mod tests {
             entry("resolve", Some("z.test"), 4),
             entry("cut", Some("b.test"), 1),
         ]);
-        let told = told.iter();
-        let told: Vec<_> = told
+        let listed = listed.iter();
+        let listed: Vec<_> = listed
             .map(|host| (host.host.as_str(), host.refused, host.count))
             .collect();
         let expected = [
@@ -224,6 +224,6 @@ mod tests {
             ("a.test", false, 5),
             ("b.test", false, 1),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(listed, expected);
     }
 }

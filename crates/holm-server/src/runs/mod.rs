@@ -357,7 +357,7 @@ pub fn to_api(record: RunRecord) -> Run {
     let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).map(time).ok();
     let duration = details.started_ms.zip(details.ended_ms);
     let changes = details.changes;
-    let told = changes.as_ref().map(|changes| changes.len() as u64);
+    let listed = changes.as_ref().map(|changes| changes.len() as u64);
     let mut notes = details.notes;
     if details.changes_left_out > 0 {
         notes.push(format!(
@@ -379,7 +379,7 @@ pub fn to_api(record: RunRecord) -> Run {
         ended_at: details.ended_ms.and_then(at),
         duration_ms: duration.map(|(from, to)| to.saturating_sub(from).max(0).cast_unsigned()),
         timeout_ms: details.timeout_ms,
-        changed: told.map(|told| told + details.changes_left_out),
+        changed: listed.map(|listed| listed + details.changes_left_out),
         changes: changes.map(|changes| changes.into_iter().map(change).collect()),
         notes,
     }

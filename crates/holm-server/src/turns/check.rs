@@ -1,6 +1,6 @@
 //! Compares the tree that git inside wrote with the writable layer, which the driver reads from outside.
 
-use super::seen::{Found, Kept, Seen};
+use super::seen::{Found, Kept, ReadLayer};
 use super::{hex, is_moving};
 use crate::App;
 use crate::work::escaped;
@@ -20,7 +20,7 @@ pub struct Checked {
     /// The digest of the layer, if nothing changed meanwhile.
     pub layer: Option<[u8; 32]>,
     /// What the next recording need not read.
-    pub seen: Option<Seen>,
+    pub seen: Option<ReadLayer>,
     /// The difference to the last turn, if it was computed.
     pub since_last: Option<Vec<TreeChange>>,
 }
@@ -105,7 +105,7 @@ impl App {
         }
         let base = spec.code.base_commit();
         Ok(Checked {
-            seen: is_still.then(|| Seen::new(&written.tree, base, &listed, &found)),
+            seen: is_still.then(|| ReadLayer::new(&written.tree, base, &listed, &found)),
             since_last: read.since_kept,
             found: discrepancies(found),
             layer: is_still.then_some(listed.digest),

@@ -24,7 +24,7 @@ use holm_engine::review::{TurnDetails, TurnFailure, TurnRecord};
 use holm_engine::{Notice, Stopped, TurnRequest, WrittenTree, clock, try_blocking};
 use holm_git::{OBJECTS_INSIDE, TurnObjects};
 use holm_keeper::files::remove::remove_tree;
-use seen::{Kept, Seen};
+use seen::{Kept, ReadLayer};
 use serde_json::json;
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,17 +37,17 @@ use tokio::sync::OwnedMutexGuard;
 /// The repositories of turns, one per workspace, and what was seen of their layers.
 pub struct Turns {
     directory: PathBuf,
-    places: Mutex<HashMap<WorkspaceId, Place>>,
+    recordings: Mutex<HashMap<WorkspaceId, Recording>>,
 }
 
 #[derive(Default)]
-struct Place {
+struct Recording {
     /// Held while a turn of the workspace is recorded.
     lock: Arc<tokio::sync::Mutex<()>>,
     /// The layer whose tree was found to be the last turn's, or the start.
     same: Option<[u8; 32]>,
     /// What the last recording read.
-    seen: Option<Arc<Seen>>,
+    seen: Option<Arc<ReadLayer>>,
 }
 
 /// Whether an unchanged look at the layer is enough to say that the tree is unchanged.
@@ -87,7 +87,7 @@ impl Turns {
         private_dir(&directory)?;
         Ok(Self {
             directory,
-            places: Mutex::default(),
+            recordings: Mutex::default(),
         })
     }
 
@@ -108,37 +108,52 @@ impl Turns {
     /// Waits until no other turn of the workspace is being recorded.
     pub async fn lock(&self, id: &WorkspaceId) -> OwnedMutexGuard<()> {
         let lock = {
-            let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(&places.entry(id.clone()).or_default().lock)
+            let mut recordings = self
+                .recordings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&recordings.entry(id.clone()).or_default().lock)
         };
         lock.lock_owned().await
     }
 
     fn is_same(&self, id: &WorkspaceId, layer: &[u8; 32]) -> bool {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places
+        let recordings = self
+            .recordings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recordings
             .get(id)
             .is_some_and(|place| place.same.as_ref() == Some(layer))
     }
 
     fn note_same(&self, id: &WorkspaceId, layer: Option<[u8; 32]>) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.entry(id.clone()).or_default().same = layer;
+        let mut recordings = self
+            .recordings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recordings.entry(id.clone()).or_default().same = layer;
     }
 
-    fn seen(&self, id: &WorkspaceId) -> Option<Arc<Seen>> {
-        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.get(id)?.seen.clone()
+    fn seen(&self, id: &WorkspaceId) -> Option<Arc<ReadLayer>> {
+        let recordings = self
+            .recordings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recordings.get(id)?.seen.clone()
     }
 
-    fn note_seen(&self, id: &WorkspaceId, seen: Option<Seen>) {
-        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.entry(id.clone()).or_default().seen = seen.map(Arc::new);
+    fn note_seen(&self, id: &WorkspaceId, seen: Option<ReadLayer>) {
+        let mut recordings = self
+            .recordings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        recordings.entry(id.clone()).or_default().seen = seen.map(Arc::new);
     }
 
     /// Deletes the turns of a workspace. Blocks.
     fn delete(&self, id: &WorkspaceId) -> io::Result<()> {
-        self.places
+        self.recordings
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(id);

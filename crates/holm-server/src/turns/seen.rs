@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The files of a layer whose content the tree is known to have. Paths are kept as digests.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ReadLayer {
     pub tree: String,
     /// The commit of the overlay's base.
     pub base: Option<String>,
@@ -43,9 +43,9 @@ pub type Found = (Vec<u8>, DiscrepancyKind);
 /// They decide how git stores other files.
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
-// === impl Seen ===
+// === impl ReadLayer ===
 
-impl Seen {
+impl ReadLayer {
     /// A file with a discrepancy is read again, unless it is only large.
     pub fn new(tree: &str, base: Option<&str>, listed: &LayerChanges, found: &[Found]) -> Self {
         let hashes = RandomState::new();
@@ -138,7 +138,7 @@ mod tests {
             (b"differs".to_vec(), DiscrepancyKind::Differs),
             (b"large".to_vec(), DiscrepancyKind::TooLarge),
         ];
-        let seen = Seen::new("t", None, &layer(before), &found);
+        let seen = ReadLayer::new("t", None, &layer(before), &found);
         let entry = |path: &str| {
             let entry = Entry {
                 mode: 0o100_644,

@@ -66,7 +66,7 @@ pub async fn find(
     let source_dirs = DaemonUser::current()?.settings()?.source_dirs;
     let (wish, cancel) = (asked.clone(), cancel.clone());
     let cloning = try_blocking(move || wish.find_or_clone(&source_dirs, &cancel));
-    let (place, is_new) = telling(context, &format!("cloning {}", asked.url), cloning).await?;
+    let (place, is_new) = with_step(context, &format!("cloning {}", asked.url), cloning).await?;
     let checkout = Checkout::at(place).await?;
     if checkout.repository.url.is_none() {
         let url = asked.url.clone();
@@ -94,7 +94,7 @@ pub async fn refresh(
     let step = format!("fetching from {url}");
     let fetching =
         checkout.git(move |repository| repository.fetch_origin(&url, &Dial::Free, &cancel));
-    telling(context, &step, fetching).await
+    with_step(context, &step, fetching).await
 }
 
 /// Resolves a name in a repository that was named by URL: a branch of the remote, or whatever the
@@ -110,7 +110,7 @@ pub async fn resolve_name(checkout: &Checkout, name: &str) -> Result<String, Fau
     Ok(branch.unwrap_or_else(|| name.to_owned()))
 }
 
-async fn telling<T>(
+async fn with_step<T>(
     context: &Context,
     step: &str,
     work: impl Future<Output = Result<T, Fault>>,

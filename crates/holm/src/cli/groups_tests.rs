@@ -118,12 +118,12 @@ fn sessions_say_who_works_and_who_asks() {
         item(&mut workspaces[0], "ready", "1 file", 9),
     ];
     let asks = rows(&workspaces, &activity);
-    let told: Vec<_> = asks
+    let named: Vec<_> = asks
         .iter()
         .map(|row| (row.group, row.word.as_str()))
         .collect();
     assert_eq!(
-        told,
+        named,
         [
             (Group::NeedsYou, "question"),
             (Group::NeedsYou, "limit"),

@@ -40,12 +40,12 @@ pub fn run(context: &Context, arguments: NotifyArgs) -> Outcome {
         client.notify(&id, &Notify { text }).await
     })?;
     context.output.done(&notified, || {
-        let told = if notified.collected {
+        let text = if notified.collected {
             "Counted only: this workspace has notified often in the last minute."
         } else {
             "The person is told."
         };
-        told.to_owned()
+        text.to_owned()
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use super::completions::labels;
 use super::figures::{age, count};
 use super::outlet::{Form, Outlet};
 use super::output::{FAINT, json_line, printable};
-use super::run::report::{self, Seen};
+use super::run::report::{self, RunEvidence};
 use super::stream::Stream;
 use super::table::{Row, rows};
 use super::{Context, Outcome, connect, resolve, terminal};
@@ -207,7 +207,7 @@ fn one(context: &Context, arguments: &OneArgs, act: Act) -> Outcome {
         Act::Show => context.output.result(&run, || render(&run)),
         Act::Cancel => context
             .output
-            .done(&run, || report::summary(&run, &Seen::default())),
+            .done(&run, || report::summary(&run, &RunEvidence::default())),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -228,7 +228,7 @@ fn render(run: &Run) -> String {
         changes: None,
         ..run.clone()
     };
-    text.push_str(&report::summary(&all, &Seen::default()));
+    text.push_str(&report::summary(&all, &RunEvidence::default()));
     for change in run.changes.iter().flatten() {
         text.push_str(&format!("\n  {}", report::line(change)));
     }

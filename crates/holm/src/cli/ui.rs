@@ -43,7 +43,7 @@ pub fn run(context: &Context, arguments: UiArgs) -> Outcome {
         context.output.remark(note);
         return Ok(ExitCode::SUCCESS);
     }
-    let file = lead(&opened)?;
+    let file = write_redirect(&opened)?;
     show(&file)?;
     let address = opened.url.split('#').next().unwrap_or_default();
     let shown = format!("{GOOD}✓{GOOD:#} {address}  opened in your browser");
@@ -51,8 +51,8 @@ pub fn run(context: &Context, arguments: UiArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page that leads to the dashboard.
-fn lead(opened: &Opened) -> Result<PathBuf, Fault> {
+/// Writes a page that redirects to the dashboard.
+fn write_redirect(opened: &Opened) -> Result<PathBuf, Fault> {
     let file = Paths::of_process()?.run_dir.join("dashboard.html");
     let new = file.with_extension("new");
     let write = || {

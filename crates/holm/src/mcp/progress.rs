@@ -11,7 +11,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 
 pub struct Progress {
     words: Option<mpsc::UnboundedSender<String>>,
-    told: Mutex<Option<Instant>>,
+    last_sent: Mutex<Option<Instant>>,
 }
 
 // === impl Progress ===
@@ -20,13 +20,13 @@ impl Progress {
     pub fn new(context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         let words = token.map(|token| {
-            let (words, heard) = mpsc::unbounded_channel();
-            tokio::spawn(pass_on(context.peer.clone(), token, heard));
+            let (words, receiver) = mpsc::unbounded_channel();
+            tokio::spawn(pass_on(context.peer.clone(), token, receiver));
             words
         });
         Self {
             words,
-            told: Mutex::new(None),
+            last_sent: Mutex::new(None),
         }
     }
 
@@ -34,7 +34,7 @@ impl Progress {
     pub fn unheard() -> Self {
         Self {
             words: None,
-            told: Mutex::new(None),
+            last_sent: Mutex::new(None),
         }
     }
 
@@ -50,11 +50,14 @@ impl Progress {
 
     pub fn say(&self, words: String) {
         let Some(sender) = &self.words else { return };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_some_and(|told| told.elapsed() < OFTEN) {
+        let mut last_sent = self
+            .last_sent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if last_sent.is_some_and(|last_sent| last_sent.elapsed() < OFTEN) {
             return;
         }
-        *told = Some(Instant::now());
+        *last_sent = Some(Instant::now());
         // The client may be gone.
         let _ = sender.send(words);
     }
@@ -63,10 +66,10 @@ impl Progress {
 async fn pass_on(
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    mut heard: mpsc::UnboundedReceiver<String>,
+    mut receiver: mpsc::UnboundedReceiver<String>,
 ) {
     let mut count = 0.0;
-    while let Some(words) = heard.recv().await {
+    while let Some(words) = receiver.recv().await {
         count += 1.0;
         let param = ProgressNotificationParam::new(token.clone(), count).with_message(words);
         if peer.notify_progress(param).await.is_err() {

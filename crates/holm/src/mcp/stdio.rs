@@ -37,7 +37,7 @@ pub struct Lines<R> {
 /// A line, and where to report that it was written.
 struct Written {
     line: Vec<u8>,
-    told: Option<oneshot::Sender<io::Result<()>>>,
+    done: Option<oneshot::Sender<io::Result<()>>>,
 }
 
 /// A parsed line.
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Send + Unpin> Lines<R> {
         if self.due.is_some() {
             let place = self.write.as_ref()?.reserve().await.ok()?;
             let line = self.due.take().unwrap_or_default();
-            place.send(Written { line, told: None });
+            place.send(Written { line, done: None });
         }
         Some(())
     }
@@ -120,10 +120,10 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
         let write = self.write.clone();
         async move {
             let line = serde_json::to_vec(&message)?;
-            let (told, written) = oneshot::channel();
+            let (done, written) = oneshot::channel();
             let line = Written {
                 line,
-                told: Some(told),
+                done: Some(done),
             };
             let closed = || io::Error::from(io::ErrorKind::NotConnected);
             let write = write.ok_or_else(closed)?;
@@ -154,7 +154,7 @@ async fn write_lines(
     mut write: impl AsyncWrite + Send + Unpin,
     mut lines: mpsc::Receiver<Written>,
 ) {
-    while let Some(Written { mut line, told }) = lines.recv().await {
+    while let Some(Written { mut line, done }) = lines.recv().await {
         line.push(b'\n');
         let written = async {
             write.write_all(&line).await?;
@@ -162,9 +162,9 @@ async fn write_lines(
         };
         let written = written.await;
         let is_broken = written.is_err();
-        if let Some(told) = told {
+        if let Some(done) = done {
             // The sender may have given up waiting.
-            let _ = told.send(written);
+            let _ = done.send(written);
         }
         if is_broken {
             return;
@@ -305,11 +305,11 @@ mod tests {
         assert!(lines.receive().await.is_none());
         drop(lines);
         writing.await.unwrap();
-        let mut told = String::new();
-        BufReader::new(client).read_line(&mut told).await.unwrap();
+        let mut answer = String::new();
+        BufReader::new(client).read_line(&mut answer).await.unwrap();
         assert!(
-            told.contains("-32700") && told.contains("\"id\":null"),
-            "{told}"
+            answer.contains("-32700") && answer.contains("\"id\":null"),
+            "{answer}"
         );
     }
 }

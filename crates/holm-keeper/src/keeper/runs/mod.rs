@@ -149,16 +149,16 @@ pub fn watch(stream: &UnixStream, registry: &Registry, run: &str) -> io::Result<
 }
 
 fn watch_held(stream: &UnixStream, held: &Held) -> io::Result<()> {
-    let mut told: Option<RunSeen> = None;
+    let mut reported: Option<RunSeen> = None;
     loop {
-        let seen = held.wait_for_change(told.as_ref());
+        let seen = held.wait_for_change(reported.as_ref());
         match seen {
             Some(seen) => {
                 send_answer(stream, &Answer::Run(Box::new(seen.clone())))?;
                 if seen.end.is_some() {
                     return Ok(());
                 }
-                told = Some(seen);
+                reported = Some(seen);
             }
             None if is_gone(stream) => return Ok(()),
             None => {}
@@ -202,14 +202,14 @@ impl Held {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for_change(&self, told: Option<&RunSeen>) -> Option<RunSeen> {
+    fn wait_for_change(&self, reported: Option<&RunSeen>) -> Option<RunSeen> {
         let seen = self.lock();
-        let is_same = |seen: &mut RunSeen| told == Some(&*seen);
+        let is_same = |seen: &mut RunSeen| reported == Some(&*seen);
         let (seen, _) = self
             .changed
             .wait_timeout_while(seen, LOOK, is_same)
             .unwrap_or_else(PoisonError::into_inner);
-        (told != Some(&*seen)).then(|| seen.clone())
+        (reported != Some(&*seen)).then(|| seen.clone())
     }
 
     /// Changes the state and informs watchers; at the end it is also stored for the next daemon.

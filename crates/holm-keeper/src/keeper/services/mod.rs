@@ -50,7 +50,7 @@ pub struct Services {
 }
 
 struct State {
-    told: Snapshot,
+    reported: Snapshot,
     /// Increases with every change.
     version: u64,
     all_down: bool,
@@ -128,7 +128,7 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
         messages,
         idle: Mutex::new(None),
         state: Mutex::new(State {
-            told: Snapshot {
+            reported: Snapshot {
                 services: Vec::new(),
                 verdict: Verdict::Ready.as_str().to_owned(),
             },
@@ -180,7 +180,7 @@ fn rules(service: &Service) -> Rules {
 
 impl Services {
     pub fn snapshot(&self) -> Snapshot {
-        self.state().told.clone()
+        self.state().reported.clone()
     }
 
     /// Carries out a request for one service; returns when it has begun.
@@ -224,26 +224,26 @@ impl Services {
     /// Waits until the condition holds or the time is up; returns whether it holds.
     pub fn wait_until(&self, limit: Duration, is_so: impl Fn(&[ServiceStatus]) -> bool) -> bool {
         let state = self.state();
-        let is_not = |state: &mut State| !is_so(&state.told.services) && !state.is_over;
+        let is_not = |state: &mut State| !is_so(&state.reported.services) && !state.is_over;
         let waited = self.changed.wait_timeout_while(state, limit, is_not);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        is_so(&state.told.services)
+        is_so(&state.reported.services)
     }
 
     /// Reports the state, at once and at every change, until the client or the workspace is gone.
     pub fn watch(&self, stream: &UnixStream) -> io::Result<()> {
-        let mut told = None;
+        let mut reported = None;
         loop {
             let (version, services, is_over) = {
                 let state = self.state();
-                let since = |state: &mut State| told == Some(state.version) && !state.is_over;
+                let since = |state: &mut State| reported == Some(state.version) && !state.is_over;
                 let waited = self.changed.wait_timeout_while(state, LOOK_AGAIN, since);
                 let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-                (state.version, state.told.clone(), state.is_over)
+                (state.version, state.reported.clone(), state.is_over)
             };
-            if told != Some(version) {
+            if reported != Some(version) {
                 super::connection::send_answer(stream, &Answer::Services(services))?;
-                told = Some(version);
+                reported = Some(version);
             }
             if is_over || has_hung_up(stream) {
                 return Ok(());
@@ -435,7 +435,7 @@ impl Supervisor {
             }
         }
         self.note_builds();
-        let told = Snapshot {
+        let reported = Snapshot {
             services: self.statuses(),
             verdict: self.graph.verdict().as_str().to_owned(),
         };
@@ -443,10 +443,10 @@ impl Supervisor {
         let guarded = self.guarded();
         let mut is_new = false;
         self.services.change(|state| {
-            is_new = state.told != told;
+            is_new = state.reported != reported;
             if is_new {
                 state.version += 1;
-                state.told = told.clone();
+                state.reported = reported.clone();
             }
             state.all_down = all_down;
             state.guarded.set(guarded);
@@ -455,7 +455,7 @@ impl Supervisor {
             return;
         }
         self.registry.watchers.wake();
-        if let Err(error) = self.write_down(&told) {
+        if let Err(error) = self.write_down(&reported) {
             complain!("cannot write down how the services are: {error}");
         }
         super::here::write(&self.registry);
@@ -576,9 +576,9 @@ impl Supervisor {
         statuses.collect()
     }
 
-    fn write_down(&self, told: &Snapshot) -> io::Result<()> {
+    fn write_down(&self, reported: &Snapshot) -> io::Result<()> {
         let fresh = self.file.with_extension("json.new");
-        std::fs::write(&fresh, serde_json::to_vec(told)?)?;
+        std::fs::write(&fresh, serde_json::to_vec(reported)?)?;
         std::fs::rename(fresh, &self.file)
     }
 }

@@ -133,15 +133,15 @@ impl Model {
 
     fn begin_anew(&mut self) {
         complain!("a session's output broke its screen, which begins anew");
-        let heard = std::mem::take(self.parser.callbacks_mut());
-        self.parser = parser(self.size(), heard);
+        let requests = std::mem::take(self.parser.callbacks_mut());
+        self.parser = parser(self.size(), requests);
         self.sieve = Sieve::default();
     }
 }
 
-fn parser(size: Size, heard: TerminalRequests) -> Parser<TerminalRequests> {
+fn parser(size: Size, requests: TerminalRequests) -> Parser<TerminalRequests> {
     let (rows, cols) = numbers(size);
-    Parser::new_with_callbacks(rows, cols, 0, heard)
+    Parser::new_with_callbacks(rows, cols, 0, requests)
 }
 
 fn numbers(size: Size) -> (NonZeroU16, NonZeroU16) {

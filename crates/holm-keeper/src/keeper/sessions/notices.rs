@@ -75,20 +75,20 @@ impl Notices {
     /// acknowledged and no more can come.
     pub fn watch(&self, mut stream: &UnixStream, has_live: impl Fn() -> bool) -> io::Result<()> {
         let mut incoming = Vec::new();
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let may_go_on = has_live();
             let (news, is_over): (Vec<SessionNotice>, bool) = {
                 let state = self.state();
-                let is_old = |state: &mut State| !state.has_news(told) && !state.is_over;
+                let is_old = |state: &mut State| !state.has_news(reported) && !state.is_over;
                 let waited = self.changed.wait_timeout_while(state, LOOK_AGAIN, is_old);
                 let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 let is_over = state.is_over || (!may_go_on && state.waiting.is_empty());
-                let news = state.waiting.iter().filter(|one| one.number > told);
+                let news = state.waiting.iter().filter(|one| one.number > reported);
                 (news.cloned().collect(), is_over)
             };
             for notice in news {
-                told = notice.number;
+                reported = notice.number;
                 stream.write_all(&control_frame(&Answer::SessionNotice(notice))?)?;
             }
             if !self.receive(stream, &mut incoming)? || is_over {
@@ -160,8 +160,8 @@ impl Pace {
 impl State {
     /// Whether a watcher that was sent everything up to `told` has something to send. What others acknowledged is not news
     /// to a watcher that has just come.
-    fn has_news(&self, told: u64) -> bool {
-        self.waiting.iter().any(|one| one.number > told)
+    fn has_news(&self, reported: u64) -> bool {
+        self.waiting.iter().any(|one| one.number > reported)
     }
 }
 

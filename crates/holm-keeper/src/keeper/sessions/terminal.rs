@@ -199,7 +199,7 @@ impl Terminal {
             Err(error) => return Err(error),
         }
         let is_ready = |source: &PollFd<'_>| !source.revents().is_empty();
-        let heard = |source: &PollFd<'_>| {
+        let is_readable = |source: &PollFd<'_>| {
             let flags = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
             source.revents().intersects(flags)
         };
@@ -207,9 +207,9 @@ impl Terminal {
         Ok(Ready {
             has_exited: is_ready(&sources[0]),
             is_woken: is_ready(&sources[1]),
-            has_output: before > 2 && heard(&sources[2]),
+            has_output: before > 2 && is_readable(&sources[2]),
             viewers: viewers
-                .filter(|(_, source)| heard(source))
+                .filter(|(_, source)| is_readable(source))
                 .map(|(place, _)| place)
                 .collect(),
         })
@@ -428,17 +428,17 @@ impl Terminal {
 
     /// Wakes everything that waits for output.
     fn announce(&mut self, inner: &mut Inner) {
-        self.take_heard(inner);
+        self.take_requests(inner);
         self.shared.tell();
     }
 
     /// Handles what the program sent besides drawing.
-    fn take_heard(&mut self, inner: &mut Inner) {
+    fn take_requests(&mut self, inner: &mut Inner) {
         let Some(model) = inner.model() else { return };
-        let heard = model.requests();
-        let replies = std::mem::take(&mut heard.replies);
-        let calls = std::mem::take(&mut heard.calls);
-        let title = heard.title.clone();
+        let requests = model.requests();
+        let replies = std::mem::take(&mut requests.replies);
+        let calls = std::mem::take(&mut requests.calls);
+        let title = requests.title.clone();
         inner.status.title = title;
         if inner.input.len() + replies.len() <= MOST_INPUT {
             inner.input.extend(replies);

@@ -106,12 +106,12 @@ impl Passed {
             let Ok(data) = frame.into_data() else {
                 continue;
             };
-            let told = match &mut self.exchanger {
+            let exchanged = match &mut self.exchanger {
                 Some(exchanger) => Bytes::from(exchanger.take(&data)),
                 None => data,
             };
-            if !told.is_empty() {
-                return Poll::Ready(Some(Ok(told)));
+            if !exchanged.is_empty() {
+                return Poll::Ready(Some(Ok(exchanged)));
             }
         }
     }

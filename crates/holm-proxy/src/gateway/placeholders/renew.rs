@@ -170,7 +170,7 @@ pub fn answered(body: &[u8]) -> Option<NewTokens> {
 }
 
 /// What the program inside is told: `tokens` are those of the workspace.
-pub fn told(tokens: &NewTokens) -> String {
+pub fn response(tokens: &NewTokens) -> String {
     let mut answer = json!({ "token_type": "Bearer", "access_token": tokens.access.reveal() });
     let others = [
         ("refresh_token", &tokens.refresh),
@@ -259,7 +259,7 @@ mod tests {
             refresh: Some(value("token-r")),
             ..found
         };
-        let text = told(&tokens);
+        let text = response(&tokens);
         assert!(!text.contains("real"), "{text}");
         assert!(text.contains("3600") && text.contains("token-r"), "{text}");
         assert_eq!(answered(br#"{"error":"invalid_grant"}"#), None);

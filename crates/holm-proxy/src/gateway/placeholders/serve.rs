@@ -300,7 +300,7 @@ impl<S: Surroundings> Inspector<S> {
         let have = renewal.value.clone();
         let begun = blocking(move || gateway.surroundings().begin_renewal(&agent, &have)).await?;
         if let Some(newer) = &begun.newer {
-            return Ok(document(StatusCode::OK, renew::told(newer)));
+            return Ok(document(StatusCode::OK, renew::response(newer)));
         }
         self.write_down(BTreeSet::from([renewal.name.clone()]))
             .await?;
@@ -322,7 +322,7 @@ impl<S: Surroundings> Inspector<S> {
                 let ended = move || gateway.surroundings().end_renewal(begun, &tokens);
                 Ok(document(
                     StatusCode::OK,
-                    renew::told(&blocking(ended).await?),
+                    renew::response(&blocking(ended).await?),
                 ))
             }
             None if status.is_success() => {
@@ -482,7 +482,7 @@ async fn copy(
         }
         match &mut frames {
             Some(frames) => match frames.take(&buffer[..read]) {
-                Ok(told) => to.write_all(&told).await?,
+                Ok(response) => to.write_all(&response).await?,
                 Err(_) => return to.shutdown().await,
             },
             None => to.write_all(&buffer[..read]).await?,

@@ -216,20 +216,20 @@ impl Following {
                     _ => Stream::Stdout,
                 };
                 if self.output.is_json() {
-                    let told = json_line(&json!({ "time": time, stream: data }));
-                    return outlet.say(Stream::Stdout, told).await;
+                    let bytes = json_line(&json!({ "time": time, stream: data }));
+                    return outlet.say(Stream::Stdout, bytes).await;
                 }
                 outlet.show(target, Vec::from(data)).await
             }
             RunEvent::Truncated { bytes, cursor } => {
                 self.cursor = cursor;
-                let (target, told) = if self.output.is_json() {
+                let (target, bytes) = if self.output.is_json() {
                     (Stream::Stdout, json_line(&json!({ "truncated": bytes })))
                 } else {
                     let text = report::left_out(bytes);
                     (Stream::Stderr, text)
                 };
-                outlet.say(target, told).await
+                outlet.say(target, bytes).await
             }
             RunEvent::Ended(_) | RunEvent::Error(_) => true,
         }
@@ -247,7 +247,7 @@ impl Following {
             Err(error) => return Err(unwritable(error)),
         }
         if !self.output.is_json() && !self.output.is_quiet() {
-            let seen = report::Seen::find(&self.client, &run).await;
+            let seen = report::RunEvidence::find(&self.client, &run).await;
             self.output.remark(&report::summary(&run, &seen));
         }
         Ok(Watched {

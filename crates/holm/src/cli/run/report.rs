@@ -22,7 +22,7 @@ const MOST_ENTRIES: u64 = 200;
 
 /// What holm recorded beside the run itself.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct RunEvidence {
     /// The turn that the run ended with.
     turn: Option<Turn>,
     risks: Vec<Risk>,
@@ -30,9 +30,9 @@ pub struct Seen {
     refused: Vec<String>,
 }
 
-// === impl Seen ===
+// === impl RunEvidence ===
 
-impl Seen {
+impl RunEvidence {
     /// Asks about a run that has just ended. What cannot be found out is left out: the result of the run is known.
     /// Each answer costs a request, so it does not ask for a turn of a run that changed nothing, nor for what was
     /// refused to a command that succeeded all the same.
@@ -104,7 +104,7 @@ pub fn heading(run: &Run, workspace: &str) -> String {
 }
 
 /// Its result in one line, and what is known of it below.
-pub fn summary(run: &Run, seen: &Seen) -> String {
+pub fn summary(run: &Run, seen: &RunEvidence) -> String {
     let mut text = result(run, seen);
     // The first line says it of a time limit.
     let reason = run.reason.as_ref();
@@ -133,7 +133,7 @@ fn row(name: &str, text: &str) -> String {
 }
 
 /// `✓ claude ended after 3 min 41 s, exit 0: r3, turn @3`.
-fn result(run: &Run, seen: &Seen) -> String {
+fn result(run: &Run, seen: &RunEvidence) -> String {
     let (style, glyph) = mark(run.state);
     let (who, id) = (who(run), &run.id);
     let after = duration(run).map_or_else(String::new, |time| format!(" after {time}"));
@@ -163,7 +163,7 @@ fn result(run: &Run, seen: &Seen) -> String {
 }
 
 /// `7 files +184 −88; ▲ 1 test deleted`.
-fn changed(files: u64, seen: &Seen) -> String {
+fn changed(files: u64, seen: &RunEvidence) -> String {
     if files == 0 {
         return "nothing".to_owned();
     }
@@ -267,14 +267,14 @@ mod tests {
         .unwrap()
     }
 
-    fn seen() -> Seen {
+    fn seen() -> RunEvidence {
         let risk = |kind: &str| Risk {
             path: "test/a.ts".to_owned(),
             kind: kind.to_owned(),
             text: String::new(),
             weight: "high".to_owned(),
         };
-        Seen {
+        RunEvidence {
             turn: Some(Turn {
                 n: 3,
                 at: String::new(),
@@ -304,7 +304,7 @@ mod tests {
             plain(&heading(&claude, "fix-login")),
             "◐ claude in fix-login: r3, at most 5 min, ctrl-C cancels"
         );
-        let check = |run: &Run, seen: &Seen, expect: &str| {
+        let check = |run: &Run, seen: &RunEvidence, expect: &str| {
             assert_eq!(plain(&summary(run, seen)), expect);
         };
         check(
@@ -317,7 +317,7 @@ mod tests {
             &seen(),
             "✗ claude hit its time limit of 5 min: r3, exit 124, turn @3\n  refused   telemetry.example.net:443",
         );
-        let none = Seen::default();
+        let none = RunEvidence::default();
         check(
             &run("failed", Some(3), None),
             &none,
@@ -341,7 +341,7 @@ mod tests {
             content: None,
         };
         let mut run = run("succeeded", Some(0), Some("claude"));
-        let none = Seen::default();
+        let none = RunEvidence::default();
         run.changes = Some(vec![change("a"), change("b")]);
         let text = plain(&summary(&run, &none));
         assert!(

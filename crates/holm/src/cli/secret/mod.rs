@@ -210,8 +210,8 @@ fn set(context: &Context, arguments: SetArgs) -> Outcome {
     })?;
     context.output.done(&secret, || {
         let (name, version) = (printable(&secret.name), secret.version);
-        let told = show::notes(&secret.notes);
-        format!("{GOOD}✓{GOOD:#} {name} is stored  {FAINT}version {version}{FAINT:#}{told}")
+        let report = show::notes(&secret.notes);
+        format!("{GOOD}✓{GOOD:#} {name} is stored  {FAINT}version {version}{FAINT:#}{report}")
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -224,9 +224,9 @@ fn rm(context: &Context, arguments: RmArgs) -> Outcome {
         client.remove_secret(&RemoveSecret { name, scope }).await
     })?;
     context.output.done(&secret, || {
-        let told = show::notes(&secret.notes);
+        let report = show::notes(&secret.notes);
         format!(
-            "{GOOD}✓{GOOD:#} {} is deleted{told}",
+            "{GOOD}✓{GOOD:#} {} is deleted{report}",
             printable(&secret.name)
         )
     });
@@ -339,8 +339,8 @@ fn export(context: &Context, file: &Path) -> Outcome {
             )
             .because(error)
         })?;
-    let told = serde_json::json!({ "file": file, "secrets": exported.secrets });
-    context.output.done(&told, || {
+    let report = serde_json::json!({ "file": file, "secrets": exported.secrets });
+    context.output.done(&report, || {
         let (count, file) = (exported.secrets, file.display().to_string());
         format!("{GOOD}✓{GOOD:#} {count} values are in {}", printable(&file))
     });
