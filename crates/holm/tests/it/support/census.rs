@@ -50,10 +50,11 @@ fn command_of(pid: i32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// A spare keeper is in the daemon's session; it begins its own when it gets a workspace.
+/// A spare keeper is in the daemon's session; it begins its own when it gets a workspace. Helpers that a keeper forks
+/// have its command line and are in its session.
 fn is_spare(pid: i32) -> bool {
-    command_of(pid).windows(8).any(|word| word == b"__keeper")
-        && stat(pid).is_some_and(|stat| stat.session != pid)
+    let is_keeper = |pid| command_of(pid).windows(8).any(|word| word == b"__keeper");
+    is_keeper(pid) && stat(pid).is_some_and(|stat| !is_keeper(stat.session))
 }
 
 /// Whether a process has ended, or is another one by now.
