@@ -3,11 +3,14 @@
 
 use crate::crash::{MOMENTS, die_in, next_daemon};
 use crate::world::{Island, When, Wrong, create, new, project};
-use holm_core::Code;
+use holm_core::check::{Secrets, ingredients};
+use holm_core::config::CheckVolumes;
 use holm_core::plan::Action;
-use holm_core::spec::{BaseCommit, Layers, Setup};
+use holm_core::spec::{BaseCommit, Check, Layers, Setup, WorkspaceSpec};
+use holm_core::{Code, ProjectId, WorkspaceId};
 use holm_engine::store::ProjectRecord;
-use holm_engine::{Collect, NewWorkspace, Progress};
+use holm_engine::{Collect, NewWorkspace, Progress, conformance};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 fn with_setup(project: &ProjectRecord, label: Option<&str>, key: &str) -> NewWorkspace {
@@ -155,4 +158,45 @@ async fn a_layer_is_made_by_the_commit_that_the_workspace_began_with() {
     create(&engine, wish).await.unwrap();
     let made_of = island.world.with(|state| state.made_of.clone());
     assert_eq!(made_of, [first]);
+}
+
+/// A result counts again only where everything is the same that it depends on.
+#[test]
+fn a_check_is_keyed_by_its_tree_its_definition_its_layers_and_its_data() {
+    let spec = conformance::spec(&WorkspaceId::random(), &ProjectId::random(), "1");
+    let warm = |key: &str| WorkspaceSpec {
+        layers: Layers {
+            warm: Some(key.to_owned()),
+            ..Layers::default()
+        },
+        ..spec.clone()
+    };
+    let check = |run: &str, timeout_ms| Check {
+        name: "tests".to_owned(),
+        run: run.to_owned(),
+        timeout_ms,
+        when: Vec::new(),
+        volumes: CheckVolumes::Fresh,
+    };
+    let data = BTreeMap::from([("pg".to_owned(), "digest".to_owned())]);
+    let none = BTreeMap::new();
+    let key = |check: &Check, tree: &str, spec: &WorkspaceSpec, data| {
+        serde_json::to_string(&ingredients(check, tree, spec, data, Secrets::None)).unwrap()
+    };
+    let keys = [
+        key(&check("make", 1), "tree", &spec, &none),
+        key(&check("make test", 1), "tree", &spec, &none),
+        key(&check("make", 2), "tree", &spec, &none),
+        key(&check("make", 1), "other", &spec, &none),
+        key(&check("make", 1), "tree", &warm("one"), &none),
+        key(&check("make", 1), "tree", &warm("two"), &none),
+        key(&check("make", 1), "tree", &spec, &data),
+    ];
+    let different: HashSet<_> = keys.iter().collect();
+    assert_eq!(different.len(), keys.len(), "{keys:#?}");
+    let renamed = Check {
+        name: "other".to_owned(),
+        ..check("make", 1)
+    };
+    assert_eq!(key(&renamed, "tree", &spec, &none), keys[0]);
 }
