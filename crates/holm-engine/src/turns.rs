@@ -141,7 +141,9 @@ else
         sed -z 's|^\./||' "$scratch/unsorted" | sort -zu > "$scratch/forced"
     fi
     comm -z -23 "$scratch/covered" "$scratch/forced" > "$scratch/ignored"
-    git update-index -z --add --replace --index-info < "$scratch/kept"
+    if [ -s "$scratch/kept" ]; then
+        git update-index -z --add --replace --index-info < "$scratch/kept"
+    fi
     comm -z -12 "$scratch/same" "$scratch/ignored" > "$scratch/hidden"
     if [ -s "$scratch/hidden" ]; then
         # A rule that is new covers them. The base has none of these: git ignores nothing that it tracks.

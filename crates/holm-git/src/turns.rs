@@ -15,6 +15,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The most paths that are arguments of one git.
+const MOST_NAMED: usize = 100;
+
 #[derive(Clone, Debug)]
 pub struct TurnObjects {
     git_dir: PathBuf,
@@ -152,10 +155,7 @@ impl TurnObjects {
         context: usize,
     ) -> Result<Command, GitError> {
         let paths = [Some(&change.path), change.from.as_ref()];
-        let paths = paths.into_iter().flatten().map(|path| {
-            let literal = [b":(literal)", path.as_slice()].concat();
-            OsString::from_vec(literal)
-        });
+        let paths = paths.into_iter().flatten().map(|path| literal(path));
         let context = format!("-U{context}");
         let patch = self.diff_tree(from, to, &["-p", "--full-index", &context])?;
         Ok(patch.more(["--"]).more(paths).into_command())
@@ -186,16 +186,25 @@ impl TurnObjects {
             .more([from, to]))
     }
 
-    /// The entries of a tree at these paths. One process.
+    /// The entries of a tree at these paths. One process, which reads the whole tree only for many paths.
     pub fn entries(
         &self,
         tree: &str,
         paths: &[Vec<u8>],
     ) -> Result<HashMap<Vec<u8>, Entry>, GitError> {
         self.check(tree)?;
+        if paths.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let named = if paths.len() <= MOST_NAMED {
+            paths
+        } else {
+            &[]
+        };
         let listed = self
             .git("ls-tree")?
             .args(["-r", "-z", "--full-tree", tree])
+            .more(named.iter().map(|path| literal(path)))
             .output()?;
         let wanted: std::collections::HashSet<&[u8]> = paths.iter().map(Vec::as_slice).collect();
         let mut entries = HashMap::new();
@@ -339,4 +348,9 @@ impl TurnObjects {
             text: text.chars().take(80).collect(),
         })
     }
+}
+
+/// A path as git takes it where patterns are allowed.
+fn literal(path: &[u8]) -> OsString {
+    OsString::from_vec([b":(literal)", path].concat())
 }

@@ -126,6 +126,7 @@ fn needs(limits: Counts, mut measure: impl FnMut(usize) -> Option<Counts>) -> Op
         if least.are_within(limits) {
             break;
         }
+        println!("more than allowed: {least:?}");
         least = least.least(measure(number)?);
     }
     println!("counted {least:?}");
@@ -146,10 +147,19 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         // holm, init, and the next keeper. git would be one more.
         programs: 5,
         writes: 7,
-        reads: 16,
+        // With one look at the inbox: on a slow machine that falls into the command.
+        reads: 20,
         flushes: 1,
     };
-    let measure_up = |number| counted(&island, &repository, &["up", &format!("w{number}")]);
+    let measure_up = |number: usize| {
+        let label = format!("w{number}");
+        let counts = counted(&island, &repository, &["up", &label]);
+        if number > 0 {
+            // What `ls` needs depends on how many there are.
+            island.holm(&["rm", &label, "--force"]).ok();
+        }
+        counts
+    };
     let Some(counted_up) = needs(up, measure_up) else {
         return skipped("this user may not trace the daemon");
     };
@@ -174,7 +184,8 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         programs: 6,
         // One more than before: the disk writes the row while the program starts, and then there is its start time.
         writes: 9,
-        reads: 18,
+        // With one look at the inbox, as above.
+        reads: 22,
         flushes: 1,
     };
     check(run, &["run", "w0", "--", "true"]);
