@@ -1,5 +1,5 @@
 // A workspace's page: a service stopped and started, live logs with filter, pause and time, terminals that are typed into and taken
-// over, a refused address, snapshot, fork, remove and undo.
+// over, a refused address, snapshot, reset of a volume, fork, remove and undo.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { api, expect, holm, open, until, visit, workspace } from "./browser.mjs";
@@ -102,6 +102,16 @@ await page.keyboard.press("p");
 await page.locator("#ask-word").fill("e2e");
 await page.keyboard.press("Enter");
 await page.waitForSelector(".snaps >> text=e2e");
+
+// A volume goes back to its beginning; the code stays.
+holm("exec", "e2e-work", "--", "sh", "-c", "echo one > /data/store/rows");
+await page.getByRole("button", { name: "Reset volume store…" }).click();
+await page.waitForSelector('.ask-box__title:has-text("Reset volume store of")');
+await page.locator(".ask-box .btn--danger").click();
+await page.waitForSelector(".ask-box", { state: "detached" });
+const found = holm("exec", "e2e-work", "--", "sh", "-c", "ls /data/store; cat README.md");
+expect(found.trim() === "A shop", `an empty volume and the code: ${found}`);
+
 // The page of all data has the snapshot, too.
 await page.keyboard.press("g");
 await page.keyboard.press("d");

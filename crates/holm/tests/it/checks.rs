@@ -299,14 +299,21 @@ fn checks_are_limited_cancelled_and_undone_after_a_crash() {
     island
         .holm(&["run", "x", "--", "sh", "-c", "echo more > new.txt"])
         .ok();
-    eventually("a runs", || states().contains("a running"));
+    // Whichever takes the one place first; the short ones end.
+    eventually("one of the long ones runs", || {
+        states().contains("a running") || states().contains("b running")
+    });
     assert_eq!(workspaces(&island), 2, "that of the check under way");
     // The daemon dies: the next one undoes the workspace and says how it ended.
     island.kill_daemon();
     island.holm(&["ls"]).ok();
     assert_eq!(workspaces(&island), 1);
     let now = states();
-    assert_eq!(now.matches("cancelled").count(), 4, "{now}");
+    assert!(
+        now.contains("a cancelled") && now.contains("b cancelled"),
+        "{now}"
+    );
+    assert!(!now.contains("running") && !now.contains("queued"), "{now}");
     assert_eq!(told(&check(&island, &["quick"], 0)), ["quick passed 0"]);
     // Removing the workspace ends its checks.
     let mut removed = started(&["b"]);

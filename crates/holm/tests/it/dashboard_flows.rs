@@ -24,10 +24,16 @@ fn ui() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ui")
 }
 
+const VOLUME: &str = r#"
+[volumes.store]
+path = "/data/store"
+policy = "isolated"
+"#;
+
 /// A project with one service that is quick to start.
-fn project(island: &Island) -> Repository<'_> {
+fn project<'a>(island: &'a Island, more: &str) -> Repository<'a> {
     let repository = island.repository("shop");
-    repository.write("holm.toml", HOLM_TOML);
+    repository.write("holm.toml", &format!("{HOLM_TOML}{more}"));
     repository.write("README.md", "A shop\n");
     repository.commit("a project for the page");
     repository
@@ -55,8 +61,13 @@ fn holm_of(island: &Island, directory: &Path) -> PathBuf {
 
 /// Runs flows one after the other in the same daemon.
 fn run(flows: &[&str]) {
+    run_with("", flows);
+}
+
+/// The same with more in `holm.toml`.
+fn run_with(more: &str, flows: &[&str]) {
     let island = Island::new();
-    let repository = project(&island);
+    let repository = project(&island, more);
     let door = Door::of(&island);
     repository.holm(&["project", "add"]).ok();
     for flow in flows {
@@ -105,7 +116,7 @@ fn a_person_compares_siblings_in_chromium() {
 
 #[test]
 fn a_workspace_and_a_lost_daemon_in_chromium() {
-    run(&["workspace", "live"]);
+    run_with(VOLUME, &["workspace", "live"]);
 }
 
 #[test]

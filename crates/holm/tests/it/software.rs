@@ -169,7 +169,7 @@ fn everyday_tools() {
         head -c 1000000 /dev/zero > /dev/shm/big && stat -c %s /dev/shm/big
         locale >/dev/null; echo 'größe' | grep -c 'gr.ße'
         find . -name f | wc -l; df -h . ~ /tmp >/dev/null; du -s d >/dev/null
-        ps -e -o comm= | grep -cx bash; nproc >/dev/null; free >/dev/null; uname -s
+        ps -e -o comm= > ~/running; grep -cx bash ~/running; nproc >/dev/null; free >/dev/null; uname -s
         sort -u <(printf 'b\na\nb\n') | tr '\n' ' '; echo
         mv d moved && rm -r moved && [ ! -e d ] && echo gone
         flock ~/lock echo locked; timeout 5 true; setsid true; nice -n 5 echo nice
