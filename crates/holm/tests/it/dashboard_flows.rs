@@ -33,7 +33,7 @@ policy = "isolated"
 /// A project with one service that is quick to start.
 fn project<'a>(island: &'a Island, more: &str) -> Repository<'a> {
     let repository = island.repository("shop");
-    repository.write("holm.toml", &format!("{HOLM_TOML}{more}"));
+    repository.write("holm.toml", format!("{HOLM_TOML}{more}"));
     repository.write("README.md", "A shop\n");
     repository.commit("a project for the page");
     repository
