@@ -163,9 +163,26 @@ impl Graph {
         self.members.iter().all(|member| member.life.is_down())
     }
 
-    /// All orders that are due now.
+    /// All orders that are due now. A service can become ready by time alone, and one that stands before it may
+    /// have waited for that; so the services are passed until none becomes ready.
     pub fn due(&mut self, now: Duration) -> Vec<(usize, Order)> {
         let mut orders = Vec::new();
+        loop {
+            let before = self.satisfied();
+            self.pass(now, &mut orders);
+            if self.satisfied() == before {
+                return orders;
+            }
+        }
+    }
+
+    /// Which services let those that depend on them start.
+    fn satisfied(&self) -> Vec<bool> {
+        let lives = self.members.iter().map(|member| &member.life);
+        lives.map(Life::is_satisfied).collect()
+    }
+
+    fn pass(&mut self, now: Duration, orders: &mut Vec<(usize, Order)>) {
         for index in 0..self.members.len() {
             self.follow_declaration(index);
             let member = &self.members[index];
@@ -188,7 +205,6 @@ impl Graph {
                 orders.push((index, order));
             }
         }
-        orders
     }
 
     /// Ends or restarts a service whose declaration is gone or changed.

@@ -96,6 +96,24 @@ fn each_starts_when_what_it_needs_is_ready_and_ends_before_it() {
     assert!(graph.is_down());
 }
 
+/// `api` stands before the service that it needs, which becomes ready by time and not by an event.
+#[test]
+fn one_starts_at_once_when_what_it_needs_has_settled() {
+    let settles = Rules {
+        readiness: Readiness::Running,
+        ..rules(Restart::OnFailure)
+    };
+    let needs = vec!["worker".to_owned()];
+    let mut graph = Graph::new(vec![
+        ("api".to_owned(), needs, settles.clone()),
+        ("worker".to_owned(), vec![], settles),
+    ]);
+    assert_eq!(graph.due(at(0)), [(1, Order::Start)]);
+    graph.handle(1, Event::Started { pid: 7 }, at(0));
+    assert_eq!(graph.due(at(1)), [(0, Order::Start)]);
+    assert_eq!(graph.verdict(), Verdict::Pending);
+}
+
 #[test]
 fn pauses_grow_and_a_loop_is_given_up_and_said() {
     let mut graph = one(Restart::OnFailure);

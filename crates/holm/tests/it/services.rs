@@ -138,6 +138,7 @@ fn a_crash_loop_is_given_up_and_said_with_its_last_lines() {
     let repository = with_services(
         &island,
         "[services.web]\nrun = \"for i in $(seq 20); do echo line $i; done; echo last words >&2; exit 3\"\n\
+         ready = { tcp = 8 }\n\
          [services.late]\nrun = \"sleep 1000\"\ndepends_on = [\"web\"]\nready = { tcp = 9 }\n",
     );
     let failed = repository.holm(&["up", "x"]).exits(1);
