@@ -112,3 +112,11 @@ export async function until(check, what, limit = 10_000) {
   }
   throw new Error(`waited for: ${what}`);
 }
+
+/** Takes the browser's messages about refused requests out of `problems`, and waits for the first. The page may show why before they arrive. */
+export async function takeRefusals(problems) {
+  await until(() => problems.length > 0, "a refused request");
+  const refused = problems.splice(0);
+  expect(refused.every((one) => /status of 4\d\d/.test(one)), `only refusals, not ${refused.join("; ")}`);
+  return refused;
+}
