@@ -18,6 +18,15 @@ pub struct RunRecord {
     pub details: RunDetails,
 }
 
+// === impl RunRecord ===
+
+impl RunRecord {
+    /// Whether its daemon died before it started the program.
+    pub fn was_lost_before_start(&self) -> bool {
+        self.state == RunState::Lost && self.details.started_ms.is_none()
+    }
+}
+
 /// The part of a record that is not searched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

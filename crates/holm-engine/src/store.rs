@@ -303,7 +303,7 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
     /// Durable.
     fn set_desired(&self, id: &WorkspaceId, desired: Desired) -> Result<(), StoreError>;
 
-    /// Waits until everything that was written before is on the disk. Durable.
+    /// Waits until everything that was written before is on the disk. Other transactions do not wait for it.
     fn flush(&self) -> Result<(), StoreError>;
 
     /// Marks the workspace as the user's and ends its open entries as `Done`.
@@ -393,16 +393,15 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
 
     fn run(&self, id: &RunId) -> Result<Option<RunRecord>, StoreError>;
 
-    /// Updates a run that is about to be acknowledged. Durable.
-    fn keep_run(&self, run: &RunRecord) -> Result<(), StoreError>;
-
     /// Updates a run; an unknown one is ignored. The comments of a run that was lost before it started wait again.
     fn save_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
     /// Updates a run that did not start and is about to, and records its comments as delivered to it. `CommentsTaken`.
     fn renew_run(&self, run: &RunRecord) -> Result<(), StoreError>;
 
-    /// Deletes a run. The comments of a run that did not start wait again.
+    /// Deletes a run that did not start. Its comments wait again.
+    fn take_back_run(&self, run: &RunRecord) -> Result<(), StoreError>;
+
     fn forget_run(&self, id: &RunId) -> Result<(), StoreError>;
 
     /// Runs with their positions, newest first.

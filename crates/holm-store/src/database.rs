@@ -6,6 +6,8 @@ use crate::error::{Trouble, translate};
 use crate::schema::{MIGRATIONS, TABLES, VERSION};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,12 +22,9 @@ pub(crate) struct Database {
     checkpointer: Mutex<Connection>,
     /// Transactions since the last checkpoint.
     written: AtomicU32,
-    writer: Mutex<Writer>,
-}
-
-struct Writer {
-    connection: Connection,
-    durability: Durability,
+    writer: Mutex<Connection>,
+    /// The write-ahead log, to flush it. It stays the same file while a connection is open.
+    log: File,
 }
 
 /// Whether a transaction must be on disk when it returns.
@@ -84,38 +83,48 @@ impl Database {
                 Ok(connection)
             })
             .map_err(|error| translate(path, error))?;
+        let log = log_of(path).and_then(|log| log.sync_data().map(|()| log));
+        let log = log.map_err(|error| not_flushed(path, error))?;
         Ok(Self {
             path: path.to_owned(),
             reader: Mutex::new(reader),
             checkpointer: Mutex::new(checkpointer),
             written: AtomicU32::new(0),
-            writer: Mutex::new(Writer {
-                connection,
-                durability: Durability::Durable,
-            }),
+            writer: Mutex::new(connection),
+            log,
         })
     }
 
-    /// Runs one writing transaction, which is rolled back when `work` fails.
+    /// Runs one writing transaction, which is rolled back when `work` fails. Other transactions do not wait while
+    /// a durable one is on its way to the disk.
     pub(crate) fn write<T>(
         &self,
         durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
         self.written.fetch_add(1, Ordering::Relaxed);
-        let mut writer = lock(&self.writer);
-        let written = writer
-            .set(durability)
-            .map_err(Trouble::Sqlite)
-            .and_then(|()| {
-                let connection = &mut writer.connection;
-                let transaction =
-                    connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                let value = work(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            });
-        written.map_err(|trouble| self.explain(trouble))
+        let value = self.commit(work).map_err(|trouble| self.explain(trouble))?;
+        if durability == Durability::Durable {
+            self.flush()?;
+        }
+        Ok(value)
+    }
+
+    /// Waits until all transactions that were committed are on the disk.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let flushed = self.log.sync_data();
+        flushed.map_err(|error| not_flushed(&self.path, error))
+    }
+
+    fn commit<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let mut connection = lock(&self.writer);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let value = work(&transaction)?;
+        transaction.commit()?;
+        Ok(value)
     }
 
     pub(crate) fn read<T>(
@@ -146,20 +155,24 @@ impl Database {
     }
 }
 
-// === impl Writer ===
+/// The write-ahead log of an open database.
+fn log_of(path: &Path) -> io::Result<File> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    File::open(log)
+}
 
-impl Writer {
-    fn set(&mut self, durability: Durability) -> Result<(), rusqlite::Error> {
-        if self.durability == durability {
-            return Ok(());
-        }
-        let level = match durability {
-            Durability::Light => "NORMAL",
-            Durability::Durable => "FULL",
-        };
-        self.connection.pragma_update(None, "synchronous", level)?;
-        self.durability = durability;
-        Ok(())
+fn not_flushed(path: &Path, error: io::Error) -> StoreError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull {
+            path,
+            source: Box::new(error),
+        },
+        _ => StoreError::Failed {
+            path,
+            source: Box::new(error),
+        },
     }
 }
 
@@ -201,7 +214,8 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     connection.busy_timeout(WAIT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    // SQLite flushes for checkpoints only; a durable transaction is flushed after it released the lock.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     Ok(connection)
@@ -210,8 +224,6 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
 /// Reserves disk space for a full disk, because stopping and removing workspaces needs writes. A
 /// table is written and dropped; SQLite keeps the pages in the file and the log at its length.
 fn set_aside(connection: &Connection) -> Result<(), rusqlite::Error> {
-    // This need not survive a power failure.
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
     let kept = connection
         .execute_batch("DROP TABLE IF EXISTS set_aside; CREATE TABLE set_aside (room BLOB)")
         .and_then(|()| {
@@ -220,7 +232,6 @@ fn set_aside(connection: &Connection) -> Result<(), rusqlite::Error> {
         });
     // Also if there was not enough space for it.
     let dropped = connection.execute_batch("DROP TABLE IF EXISTS set_aside");
-    connection.pragma_update(None, "synchronous", "FULL")?;
     kept.and(dropped)
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn save(transaction: &Transaction<'_>, run: &RunRecord) -> Result<(),
     transaction
         .prepare_cached("UPDATE runs SET state = ?2, details = ?3 WHERE id = ?1")?
         .execute(params![run.id.as_str(), run.state.as_str(), details(run)?])?;
-    if run.state == RunState::Lost && run.details.started_ms.is_none() {
+    if run.was_lost_before_start() {
         review::release_comments(transaction, run)?;
     }
     Ok(())
@@ -62,12 +62,12 @@ pub(crate) fn renew(transaction: &Transaction<'_>, run: &RunRecord) -> Result<()
     save(transaction, run)
 }
 
+pub(crate) fn take_back(transaction: &Transaction<'_>, run: &RunRecord) -> Result<(), Trouble> {
+    review::release_comments(transaction, run)?;
+    forget(transaction, &run.id)
+}
+
 pub(crate) fn forget(transaction: &Transaction<'_>, id: &RunId) -> Result<(), Trouble> {
-    if let Some(run) = one(transaction, id)?
-        && run.state == RunState::Queued
-    {
-        review::release_comments(transaction, &run)?;
-    }
     transaction.execute("DELETE FROM runs WHERE id = ?1", [id.as_str()])?;
     Ok(())
 }

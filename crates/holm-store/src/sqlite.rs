@@ -102,6 +102,10 @@ store! {
         fn checkpoint(&self) -> Result<(), StoreError> {
             self.database.checkpoint()
         }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            self.database.flush()
+        }
     }
     read projects() -> Vec<(ProjectRecord, u64)> = projects::all;
     read project(id: &ProjectId) -> Option<ProjectRecord> = projects::one;
@@ -119,7 +123,6 @@ store! {
     durable set_label(id: &WorkspaceId, label: &Label, at: Timestamp) -> () = workspaces::set_label;
     durable set_spec(id: &WorkspaceId, spec: &WorkspaceSpec) -> () = workspaces::set_spec;
     durable set_desired(id: &WorkspaceId, desired: Desired) -> () = workspaces::set_desired;
-    durable flush() -> () = schema::write_version;
     // The record is on the disk already, and recovery after a power failure acknowledges it again.
     light acknowledge(id: &WorkspaceId) -> () = workspaces::acknowledge;
     durable set_removed(id: &WorkspaceId, at: Timestamp) -> () = workspaces::set_removed;
@@ -146,13 +149,13 @@ store! {
     light forget_abandoned_port(host_port: u16) -> () = ports::forget_abandoned;
     read canonical() -> Vec<Canonical> = ports::canonical;
     durable set_canonical(wanted: &[Canonical]) -> () = ports::set_canonical;
-    // The start is saved durably before the run is acknowledged, which writes this to the disk too.
+    // The store is flushed before the run is acknowledged.
     light insert_run(run: &RunRecord) -> Option<RunRecord> = runs::insert;
-    durable keep_run(run: &RunRecord) -> () = runs::save;
     read run(id: &RunId) -> Option<RunRecord> = runs::one;
     // The keeper reports the same again to the next daemon.
     light save_run(run: &RunRecord) -> () = runs::save;
     light renew_run(run: &RunRecord) -> () = runs::renew;
+    light take_back_run(run: &RunRecord) -> () = runs::take_back;
     light forget_run(id: &RunId) -> () = runs::forget;
     read runs(filter: &RunFilter) -> Vec<(i64, RunRecord)> = runs::some;
     read open_runs() -> Vec<RunRecord> = runs::open;

@@ -126,8 +126,7 @@ impl Engine {
         }
         loop {
             let record = self.as_begun(&earlier).await?;
-            let never_began = record.state == RunState::Lost && record.details.started_ms.is_none();
-            if !never_began {
+            if !record.was_lost_before_start() {
                 return Ok((record, Begun::Before));
             }
             // The first request starts it; the others wait for the result.
@@ -186,8 +185,11 @@ impl Engine {
                         let holder = record.id.to_string();
                         engine.end_sign_ins(&record.workspace, &holder).await;
                     }
-                    let run = record.id.clone();
-                    let forgotten = engine.inner.store.call(move |store| store.forget_run(&run));
+                    let run = record.clone();
+                    let forgotten = engine.inner.store.call(move |store| match run.state {
+                        RunState::Queued => store.take_back_run(&run),
+                        _ => store.forget_run(&run.id),
+                    });
                     if let Err(fault) = forgotten.await {
                         tracing::warn!(%fault, "a run that did not begin stays in the record");
                     }
@@ -248,15 +250,14 @@ impl Engine {
         };
         failpoint::pass("run", Moment::Before)?;
         // The program starts while the disk writes the row; the run is acknowledged after both.
-        let row = record.clone();
-        let kept = inner.store.call(move |store| store.keep_run(&row));
+        let flushing = inner.store.call(|store| store.flush());
         let begun = async {
             let mut seen = inner.keeper(&id).await?.begin_run(order).await?;
             // The first report contains the start time.
             let first = seen.recv().await;
             Ok::<_, Fault>((seen, first))
         };
-        let (begun, kept) = tokio::join!(begun, kept);
+        let (begun, flushed) = tokio::join!(begun, flushing);
         let (mut seen, first) = begun?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
@@ -268,9 +269,10 @@ impl Engine {
                 seen = mpsc::channel(1).1;
             }
         }
-        if let Err(fault) = kept.and(self.save(record).await) {
-            // No record of it would be left.
-            if let Err(fault) = inner.keeper(&id).await?.cancel_run(&record.id).await {
+        if let Err(fault) = flushed.and(self.save(record).await) {
+            // The run is not in the store, so holm ends its program.
+            let cancelled = async { inner.keeper(&id).await?.cancel_run(&record.id).await };
+            if let Err(fault) = cancelled.await {
                 tracing::warn!(%id, run = %record.id, %fault, "a run that is not recorded goes on");
             }
             return Err(fault);

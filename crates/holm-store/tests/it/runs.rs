@@ -71,7 +71,7 @@ fn comments_are_delivered_to_one_run_that_starts(
     assert_eq!(store.run(&second.id).unwrap(), None);
 
     // It could not be started.
-    store.forget_run(&first.id).unwrap();
+    store.take_back_run(&first).unwrap();
     assert_eq!(delivered(), [None, None]);
     // The daemon died before it started, and the same request comes again.
     store.insert_run(&first).unwrap();
