@@ -169,8 +169,13 @@ pub trait ReviewStore {
 
     fn forget_turn_failure(&self, id: &WorkspaceId) -> Result<(), StoreError>;
 
-    /// Inserts or replaces comments, all or none. Durable. `NoSuchWorkspace`.
-    fn save_comments(&self, comments: &[CommentRecord]) -> Result<(), StoreError>;
+    /// Reads the comments of a workspace, oldest first, and writes those that `change` changed or added, in one
+    /// transaction. Durable. `NoSuchWorkspace`.
+    fn change_comments(
+        &self,
+        id: &WorkspaceId,
+        change: &mut dyn FnMut(&mut Vec<CommentRecord>),
+    ) -> Result<(), StoreError>;
 
     /// The comments of a workspace, oldest first.
     fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, StoreError>;

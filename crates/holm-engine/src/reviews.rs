@@ -1,11 +1,11 @@
-//! Turns, looks, checks, approvals and the inbox in the store, for the server.
+//! Turns, looks, comments, checks, approvals and the inbox in the store, for the server.
 
 use crate::engine::Engine;
 use crate::failpoint::{self, Moment};
 use crate::inbox::{InboxRecords, NoticeRecord, OpenItem};
 use crate::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnFailure, TurnRecord};
 use holm_core::session::protocol::SessionRequest;
-use holm_core::{Fault, WorkspaceId};
+use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, HashMap};
 
@@ -55,7 +55,7 @@ impl Engine {
         self.inner.store.read(|store| store.turn_failure(id))
     }
 
-    /// Costs a look into the store if there is no failure.
+    /// Writes only if a failure is stored.
     pub async fn forget_turn_failure(&self, id: &WorkspaceId) -> Result<(), Fault> {
         if self.turn_failure(id)?.is_none() {
             return Ok(());
@@ -66,30 +66,38 @@ impl Engine {
             .await
     }
 
-    pub async fn save_comments(&self, comments: Vec<CommentRecord>) -> Result<(), Fault> {
-        let store = &self.inner.store;
-        store
-            .call(move |store| store.save_comments(&comments))
-            .await
+    /// Changes comments of a workspace in one transaction, so that nothing written meanwhile is lost. A refusal of
+    /// `change` changes nothing.
+    pub async fn change_comments<T: Send + 'static>(
+        &self,
+        id: &WorkspaceId,
+        change: impl FnOnce(&mut Vec<CommentRecord>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let id = id.clone();
+        let changing = self.inner.store.call(move |store| {
+            let (mut change, mut changed) = (Some(change), None);
+            store.change_comments(&id, &mut |comments| {
+                let mut new = comments.clone();
+                changed = change.take().map(|change| change(&mut new));
+                if let Some(Ok(_)) = changed {
+                    *comments = new;
+                }
+            })?;
+            Ok(changed)
+        });
+        let unasked = || Fault::new(Code::Internal, "the comments were not changed", "try again");
+        changing.await?.unwrap_or_else(|| Err(unasked()))
     }
 
-    /// Types a round into a session. What is about to happen is stored first: if the daemon dies meanwhile, the comments say
-    /// that the delivery is not confirmed, and no later round has them again.
+    /// Types a round into a session. Its comments are stored as [`unconfirmed`] already: if the daemon dies or the keeper
+    /// does not answer, they say so, and no later round has them again.
     pub async fn deliver_round(
         &self,
         id: &WorkspaceId,
         session: &str,
+        round: u64,
         text: String,
-        mut comments: Vec<CommentRecord>,
-    ) -> Result<Vec<CommentRecord>, Fault> {
-        let before = comments.clone();
-        let note = |comments: &mut Vec<CommentRecord>, delivered: String| {
-            for comment in comments {
-                comment.details.delivered = Some(delivered.clone());
-            }
-        };
-        note(&mut comments, format!("session {session}, not confirmed"));
-        self.save_comments(comments.clone()).await?;
+    ) -> Result<(), Fault> {
         failpoint::pass("round", Moment::Before)?;
         let request = SessionRequest::Send {
             session: session.to_owned(),
@@ -97,17 +105,34 @@ impl Engine {
             keys: vec!["Enter".to_owned()],
         };
         if let Err(fault) = self.session_request(id, request).await {
-            let drafts = before.into_iter().map(|mut comment| {
-                comment.details.round = None;
-                comment
-            });
-            self.save_comments(drafts.collect()).await?;
+            // Without an answer the text may have been typed.
+            let is_refused = fault.code != Code::ExecFailed;
+            if is_refused && let Err(error) = self.note_delivery(id, round, None).await {
+                tracing::warn!(%id, %error, "a refused round stays unconfirmed");
+            }
             return Err(fault);
         }
         failpoint::pass("round", Moment::After)?;
-        note(&mut comments, format!("session {session}"));
-        self.save_comments(comments.clone()).await?;
-        Ok(comments)
+        let delivered = format!("session {session}");
+        self.note_delivery(id, round, Some(delivered)).await
+    }
+
+    /// `None`: the comments of the round are drafts again.
+    async fn note_delivery(
+        &self,
+        id: &WorkspaceId,
+        round: u64,
+        delivered: Option<String>,
+    ) -> Result<(), Fault> {
+        let noted = self.change_comments(id, move |comments| {
+            let sent = comments.iter_mut().map(|comment| &mut comment.details);
+            for details in sent.filter(|details| details.round == Some(round)) {
+                details.delivered.clone_from(&delivered);
+                details.round = details.round.filter(|_| delivered.is_some());
+            }
+            Ok(())
+        });
+        noted.await
     }
 
     pub async fn comments(&self, id: &WorkspaceId) -> Result<Vec<CommentRecord>, Fault> {
@@ -201,4 +226,9 @@ impl Engine {
         let store = &self.inner.store;
         store.call(move |store| store.last_event_of(kind)).await
     }
+}
+
+/// How a comment says that holm is about to type it into a session, or has typed it without an answer.
+pub fn unconfirmed(session: &str) -> String {
+    format!("session {session}, not confirmed")
 }

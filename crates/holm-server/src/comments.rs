@@ -17,7 +17,7 @@ use holm_core::hunk::{self, Hunk};
 use holm_core::session::protocol::SessionState;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::review::{CommentDetails, CommentRecord, ReplyRecord, TurnRecord};
-use holm_engine::{NewRun, clock, try_blocking};
+use holm_engine::{NewRun, clock, try_blocking, unconfirmed};
 use holm_git::TurnObjects;
 use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
@@ -32,9 +32,11 @@ const MOST: usize = 1000;
 /// A larger file is not read for its lines.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// More pairs of contents are not compared for their changed lines, nor more lines listed of one.
+/// At most this many pairs of contents are compared, and at most this many changed lines of a pair are listed.
 const MOST_COMPARED: usize = 100;
 const MOST_LINES: usize = 2000;
+/// A longer patch is not kept, because each comment that it touches gets a copy of its lines.
+const LONGEST_PATCH: usize = 1 << 20;
 
 /// A round waits for the next run.
 const NEXT_RUN: &str = "the next run";
@@ -82,28 +84,33 @@ async fn add(
     let turn = app.mark_turn(&id, Effort::Look).await?.turn;
     let turn = turn.ok_or_else(|| no_lines(&new.path))?;
     let anchor = app.anchor(&id, &turn, &new).await?;
-    let _lock = app.turns.lock(&id).await;
-    let known = app.engine.comments(&id).await?;
-    if known.len() >= MOST {
-        let message = format!("workspace {id} has {MOST} comments");
-        return Err(Fault::new(Code::Refused, message, "resolve them first").into());
-    }
-    let record = CommentRecord {
-        workspace: id.clone(),
-        number: known.last().map_or(0, |last| last.number) + 1,
-        details: CommentDetails {
-            anchor,
-            turn: turn.number,
-            text: new.text,
-            origin: new.origin,
-            author: caller.actor(),
-            at: view::time(clock::wall()),
-            ..CommentDetails::default()
-        },
+    let lines = (new.first, new.last);
+    let details = CommentDetails {
+        anchor,
+        turn: turn.number,
+        text: new.text,
+        origin: new.origin,
+        author: caller.actor(),
+        at: view::time(clock::wall()),
+        ..CommentDetails::default()
     };
-    app.engine.save_comments(vec![record.clone()]).await?;
-    let place = Place {
-        lines: Some((new.first, new.last)),
+    let workspace = id.clone();
+    let added = app.engine.change_comments(&id, move |comments| {
+        if comments.len() >= MOST {
+            let message = format!("workspace {workspace} has {MOST} comments");
+            return Err(Fault::new(Code::Refused, message, "resolve them first"));
+        }
+        let record = CommentRecord {
+            workspace,
+            number: comments.last().map_or(0, |last| last.number) + 1,
+            details,
+        };
+        comments.push(record.clone());
+        Ok(record)
+    });
+    let record = added.await?;
+    let place = Position {
+        lines: Some(lines),
         changes: Vec::new(),
     };
     Ok(Json(comment(&record, place)))
@@ -135,39 +142,44 @@ async fn act(
     if act.action == Action::Reply || act.text.is_some() {
         check_text(act.text.as_deref().unwrap_or_default())?;
     }
-    // Each of two answers at once is kept.
-    let _lock = app.turns.lock(&id).await;
-    let known = app.engine.comments(&id).await?;
-    let mut found = Vec::new();
-    for name in &act.ids {
-        let record = known.iter().find(|record| record.id() == *name);
-        found.push(record.ok_or_else(|| not_found(&id, name))?.clone());
-    }
-    for mut record in found {
-        if let Some(text) = &act.text {
-            record.details.replies.push(ReplyRecord {
-                author: caller.actor(),
-                text: text.clone(),
-                at: view::time(clock::wall()),
-            });
+    let (ids, action, workspace) = (act.ids.clone(), act.action, id.clone());
+    let (actor, is_guest) = (caller.actor(), caller.is_guest());
+    let acted = app.engine.change_comments(&id, move |comments| {
+        for name in &act.ids {
+            let record = comments.iter_mut().find(|record| record.id() == *name);
+            let record = record.ok_or_else(|| not_found(&workspace, name))?;
+            act_on(&mut record.details, &act, &actor);
+            record.details.answered_at = is_guest.then(|| view::time(clock::wall()));
         }
-        match act.action {
-            Action::Reply => {}
-            Action::Resolve => record.details.state = CommentState::Resolved,
-            // The next round brings it to the agent again.
-            Action::Reopen => {
-                record.details.state = CommentState::Open;
-                (record.details.round, record.details.delivered) = (None, None);
-            }
-        }
-        record.details.answered_at = caller.is_guest().then(|| view::time(clock::wall()));
-        let detail = json!({ "comment": record.id(), "by": caller.actor(), "action": act.action });
-        app.engine.save_comments(vec![record]).await?;
+        Ok(())
+    });
+    acted.await?;
+    for name in &ids {
+        let detail = json!({ "comment": name, "by": caller.actor(), "action": action });
         app.events.emit(&id, "comment.answered", detail).await;
     }
     let mut comments = app.comments(&id).await?;
-    comments.retain(|comment| act.ids.contains(&comment.id));
+    comments.retain(|comment| ids.contains(&comment.id));
     Ok(Json(CommentList { comments }))
+}
+
+fn act_on(details: &mut CommentDetails, act: &Act, author: &str) {
+    if let Some(text) = &act.text {
+        details.replies.push(ReplyRecord {
+            author: author.to_owned(),
+            text: text.clone(),
+            at: view::time(clock::wall()),
+        });
+    }
+    match act.action {
+        Action::Reply => {}
+        Action::Resolve => details.state = CommentState::Resolved,
+        // The next round brings it to the agent again.
+        Action::Reopen => {
+            details.state = CommentState::Open;
+            (details.round, details.delivered) = (None, None);
+        }
+    }
 }
 
 // === impl App ===
@@ -179,7 +191,7 @@ impl App {
         let records = self.engine.comments(id).await?;
         let Some(last) = self.engine.last_turn(id).await? else {
             let stale = records.iter();
-            let stale = stale.map(|record| comment(record, Place::default()));
+            let stale = stale.map(|record| comment(record, Position::default()));
             return Ok(stale.collect());
         };
         let objects = self.turn_objects(id).await?;
@@ -202,7 +214,7 @@ impl App {
                 let entries = if is_old(record) { &before } else { &entries };
                 let place = match entries.get(anchor.path.as_bytes()) {
                     Some(entry) => changes.of(anchor, &entry.object)?,
-                    None => Place::default(),
+                    None => Position::default(),
                 };
                 listed.push(comment(record, place));
             }
@@ -250,52 +262,42 @@ impl App {
 
     /// Makes a round of the comments that were not sent. It is delivered to a session, or waits for the next run.
     async fn send_round(&self, id: &WorkspaceId, session: Option<String>) -> Result<Round, Fault> {
-        let _lock = self.turns.lock(id).await;
-        let known = self.engine.comments(id).await?;
-        let round = known
-            .iter()
-            .filter_map(|record| record.details.round)
-            .max()
-            .unwrap_or(0)
-            + 1;
-        let mut drafts: Vec<CommentRecord> = known
-            .into_iter()
-            .filter(|record| {
-                record.details.round.is_none() && record.details.state == CommentState::Open
-            })
-            .collect();
-        if drafts.is_empty() {
-            let hint = format!("`holm comment {id} PATH:LINE TEXT` makes one");
-            return Err(Fault::new(
-                Code::Refused,
-                "there is no comment to send",
-                hint,
-            ));
-        }
         let to = match session {
             Some(session) => Some(session),
             None => self.only_agent(id).await?,
         };
-        for record in &mut drafts {
-            record.details.round = Some(round);
+        let (workspace, delivered) = (id.clone(), to.as_deref().map(unconfirmed));
+        let sent = self.engine.change_comments(id, move |comments| {
+            let rounds = comments.iter().filter_map(|record| record.details.round);
+            let round = rounds.max().unwrap_or(0) + 1;
+            let drafts = comments.iter_mut().filter(|record| {
+                record.details.round.is_none() && record.details.state == CommentState::Open
+            });
+            let sent = drafts.map(|record| {
+                record.details.round = Some(round);
+                record.details.delivered.clone_from(&delivered);
+                record.clone()
+            });
+            let sent: Vec<CommentRecord> = sent.collect();
+            if sent.is_empty() {
+                let message = "there is no comment to send";
+                let hint = format!("`holm comment {workspace} PATH:LINE TEXT` makes one");
+                return Err(Fault::new(Code::Refused, message, hint));
+            }
+            Ok((round, sent))
+        });
+        let (round, sent) = sent.await?;
+        if let Some(session) = &to {
+            let text = round_message(round, &sent);
+            self.engine.deliver_round(id, session, round, text).await?;
         }
-        let drafts = match &to {
-            Some(session) => {
-                let text = round_message(round, &drafts);
-                self.engine.deliver_round(id, session, text, drafts).await?
-            }
-            None => {
-                self.engine.save_comments(drafts.clone()).await?;
-                drafts
-            }
-        };
         let delivered = to.map(|session| format!("session {session}"));
         let to = delivered.unwrap_or_else(|| NEXT_RUN.to_owned());
-        let detail = json!({ "round": round, "comments": drafts.len(), "to": to });
+        let detail = json!({ "round": round, "comments": sent.len(), "to": to });
         self.events.emit(id, "comment.sent", detail).await;
         Ok(Round {
             round,
-            ids: drafts.iter().map(CommentRecord::id).collect(),
+            ids: sent.iter().map(CommentRecord::id).collect(),
             to,
         })
     }
@@ -347,7 +349,7 @@ fn round_message(round: u64, records: &[CommentRecord]) -> String {
 
 /// Where the lines of a comment are now, and what changed there.
 #[derive(Default)]
-struct Place {
+struct Position {
     /// `None`: the comment is stale.
     lines: Option<(u64, u64)>,
     changes: Vec<Hunk>,
@@ -362,7 +364,7 @@ struct Changes<'a> {
 }
 
 struct Change {
-    /// All of them, without their lines. `None`: git does not compare these contents by lines.
+    /// Every changed range, without its lines. `None`: git treats a content as binary, or the patch is too long.
     moves: Option<Vec<Hunk>>,
     shown: Vec<Hunk>,
 }
@@ -378,10 +380,10 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// A comment whose file became binary or too large, or one too many to compare, is stale: its lines are not known.
-    fn of(&mut self, anchor: &Anchor, now: &str) -> Result<Place, Fault> {
+    /// A comment is stale if its file became binary or changed too much, or if `MOST_COMPARED` is reached.
+    fn of(&mut self, anchor: &Anchor, now: &str) -> Result<Position, Fault> {
         if anchor.blob == now {
-            return Ok(Place {
+            return Ok(Position {
                 lines: Some((anchor.first, anchor.last)),
                 changes: Vec::new(),
             });
@@ -389,7 +391,7 @@ impl<'a> Changes<'a> {
         let pair = (anchor.blob.clone(), now.to_owned());
         if !self.found.contains_key(&pair) {
             if self.found.len() == MOST_COMPARED {
-                return Ok(Place::default());
+                return Ok(Position::default());
             }
             let change = self.compare(anchor, now)?;
             self.found.insert(pair.clone(), change);
@@ -397,7 +399,7 @@ impl<'a> Changes<'a> {
         let change = self.found.get(&pair);
         let shown = change.into_iter().flat_map(|change| &change.shown);
         let shown = shown.filter(|hunk| anchor.is_touched_by(hunk));
-        Ok(Place {
+        Ok(Position {
             lines: change.and_then(|change| anchor.follow(change.moves.as_deref()?)),
             changes: shown.cloned().collect(),
         })
@@ -405,6 +407,12 @@ impl<'a> Changes<'a> {
 
     fn compare(&self, anchor: &Anchor, now: &str) -> Result<Change, Fault> {
         let patch = self.objects.changed_lines(&anchor.blob, now)?;
+        if patch.len() > LONGEST_PATCH {
+            return Ok(Change {
+                moves: None,
+                shown: Vec::new(),
+            });
+        }
         // A masked secret may have had several lines, so the numbers are from the patch as it is.
         let whole = hunk::parse(&String::from_utf8_lossy(&patch), usize::MAX);
         let moves = whole.hunks.into_iter().map(|hunk| Hunk {
@@ -421,7 +429,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-fn comment(record: &CommentRecord, place: Place) -> Comment {
+fn comment(record: &CommentRecord, place: Position) -> Comment {
     let details = &record.details;
     let replies = details.replies.iter().map(|reply| Reply {
         author: reply.author.clone(),

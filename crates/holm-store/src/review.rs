@@ -139,14 +139,23 @@ pub(crate) fn forget_turn_failure(
     Ok(())
 }
 
-pub(crate) fn save_comments(
+pub(crate) fn change_comments(
     transaction: &Transaction<'_>,
-    comments: &[CommentRecord],
+    id: &WorkspaceId,
+    change: &mut dyn FnMut(&mut Vec<CommentRecord>),
 ) -> Result<(), Trouble> {
+    if crate::workspaces::one(transaction, id)?.is_none() {
+        return Err(StoreError::NoSuchWorkspace(id.clone()).into());
+    }
+    let before = comments(transaction, id)?;
+    let mut after = before.clone();
+    change(&mut after);
+    after.retain(|comment| !before.contains(comment));
+    save_comments(transaction, &after)
+}
+
+fn save_comments(transaction: &Transaction<'_>, comments: &[CommentRecord]) -> Result<(), Trouble> {
     for comment in comments {
-        if crate::workspaces::one(transaction, &comment.workspace)?.is_none() {
-            return Err(StoreError::NoSuchWorkspace(comment.workspace.clone()).into());
-        }
         let details = json(&comment.details)?;
         transaction.execute(
             "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)

@@ -70,7 +70,9 @@ store! {
     durable note_turn_failure(failure: &TurnFailure) -> () = review::note_turn_failure;
     read turn_failure(id: &WorkspaceId) -> Option<TurnFailure> = review::turn_failure;
     light forget_turn_failure(id: &WorkspaceId) -> () = review::forget_turn_failure;
-    durable save_comments(comments: &[CommentRecord]) -> () = review::save_comments;
+    durable change_comments(
+        id: &WorkspaceId, change: &mut dyn FnMut(&mut Vec<CommentRecord>)
+    ) -> () = review::change_comments;
     read comments(id: &WorkspaceId) -> Vec<CommentRecord> = review::comments;
     durable save_check(check: &CheckRecord) -> () = review::save_check;
     read checks_of(id: &WorkspaceId, tree: &str) -> Vec<CheckRecord> = review::checks_of;

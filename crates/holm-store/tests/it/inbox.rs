@@ -141,7 +141,9 @@ pub fn check<S: Store>(store: &S) {
                 ..CommentDetails::default()
             },
         };
-        store.save_comments(&[comment]).unwrap();
+        store
+            .change_comments(id, &mut |all| all.push(comment.clone()))
+            .unwrap();
     }
     assert_eq!(records().comments.len(), 1);
     for (status, count) in [(403, 2_u64), (403, 3), (404, 7)] {

@@ -84,7 +84,9 @@ pub fn check<S: Store>(store: &S) {
             ..CommentDetails::default()
         },
     };
-    store.save_comments(&[comment]).unwrap();
+    store
+        .change_comments(id, &mut |all| all.push(comment.clone()))
+        .unwrap();
     // Neither the newest nor what something refers to is forgotten.
     let mut forgotten = store.forget_surplus_turns(id, 2).unwrap();
     forgotten.sort_unstable();

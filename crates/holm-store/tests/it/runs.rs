@@ -51,7 +51,9 @@ fn comments_are_delivered_to_one_run_that_starts(
             ..CommentDetails::default()
         },
     });
-    store.save_comments(&comments).unwrap();
+    store
+        .change_comments(&of.id, &mut |all| all.extend(comments.clone()))
+        .unwrap();
     let with = |comments: &[u64]| {
         let mut run = run(of, None);
         run.details.comments = comments.to_vec();
