@@ -5,25 +5,20 @@
 //! many it missed, and ends.
 
 use super::caller::Caller;
-use super::failure::{Failure, Parameters, bad_request, workspace_id};
-use super::{App, jsonl, view};
-use axum::body::Body as HttpBody;
+use super::failure::{Failure, Parameters, workspace_id};
+use super::jsonl::LineTransport;
+use super::{App, view};
 use axum::extract::State;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderValue;
 use axum::response::Response;
-use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt, stream};
+use futures_util::stream;
 use holm_api::event::{CURSOR, Event, Missed};
 use holm_core::WorkspaceId;
 use holm_engine::Engine;
 use holm_engine::store::{Event as StoredEvent, EventRecord};
 use serde::Deserialize;
 use serde_json::Value;
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -60,9 +55,6 @@ pub struct From {
 /// Read from the store at a time.
 const BATCH: usize = 256;
 
-/// A client that takes longer for one message is gone.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new().routes(routes!(events))
 }
@@ -89,59 +81,18 @@ async fn events(
     State(app): State<Arc<App>>,
     caller: Caller,
     Parameters(from): Parameters<From>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-    headers: HeaderMap,
+    transport: LineTransport,
 ) -> Result<Response, Failure> {
-    let upgrade = match upgrade {
-        Ok(upgrade) => Some(upgrade),
-        Err(error) if headers.contains_key(header::UPGRADE) => {
-            return Err(bad_request(error.body_text()));
-        }
-        Err(_) => None,
-    };
-    let follow = from.follow.unwrap_or(upgrade.is_some());
+    let follow = from.follow.unwrap_or(transport.is_websocket());
     let reading = app.reading(caller, from, follow).await?;
     let cursor = HeaderValue::from(reading.after);
-    let mut response = match upgrade {
-        Some(upgrade) => upgrade.on_upgrade(move |socket| send_events(reading, socket)),
-        None => {
-            let lines = stream::unfold(Some(reading), |reading| async move {
-                let mut reading = reading?;
-                let lines: Vec<String> = reading.next().await?;
-                let text = lines
-                    .into_iter()
-                    .map(|line| line + "\n")
-                    .collect::<String>();
-                Some((Ok::<_, Infallible>(Bytes::from(text)), Some(reading)))
-            });
-            jsonl::response(HttpBody::from_stream(lines))
-        }
-    };
+    let lines = stream::unfold(reading, |mut reading| async move {
+        let lines: Vec<String> = reading.next().await?;
+        Some((lines, reading))
+    });
+    let mut response = transport.response_by_line(lines);
     response.headers_mut().insert(CURSOR, cursor);
     Ok(response)
-}
-
-/// Sends messages until there are no more, or the client is gone.
-async fn send_events(mut reading: Reading, socket: WebSocket) {
-    let (mut sink, mut stream) = socket.split();
-    let sending = async {
-        while let Some(lines) = reading.next().await {
-            for line in lines {
-                let sent = tokio::time::timeout(PATIENCE, sink.send(Message::text(line)));
-                if !matches!(sent.await, Ok(Ok(()))) {
-                    return;
-                }
-            }
-        }
-        // Fails only when the client is gone.
-        let _ = sink.close().await;
-    };
-    // Messages of a client are ignored; only its end matters.
-    let leaving = async { while let Some(Ok(_)) = stream.next().await {} };
-    tokio::select! {
-        () = sending => {}
-        () = leaving => {}
-    }
 }
 
 // === impl App ===

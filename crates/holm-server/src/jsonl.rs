@@ -3,15 +3,16 @@
 use super::failure::{Failure, bad_request};
 use axum::body::Body;
 use axum::extract::FromRequestParts;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::{SinkExt, StreamExt, stream};
+use futures_util::{SinkExt, Stream, StreamExt, stream};
 use holm_engine::progress::ProgressEvent;
 use serde::Serialize;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -29,21 +30,45 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a client wants lines that go on: as the body of the answer, or as a WebSocket, because a browser has few connections
 /// for all its tabs.
-pub struct Following(Option<WebSocketUpgrade>);
+pub struct LineTransport(Option<WebSocketUpgrade>);
 
-// === impl Following ===
+// === impl LineTransport ===
 
-impl Following {
+impl LineTransport {
+    pub fn is_websocket(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Each message has one or more whole lines, as the pieces of the body do.
     pub fn response(self, body: Body) -> Response {
-        match self.0 {
-            Some(upgrade) => upgrade.on_upgrade(move |socket| send(body, socket)),
-            None => response(body),
-        }
+        let Some(upgrade) = self.0 else {
+            return response(body);
+        };
+        let pieces = body.into_data_stream().map(|piece| {
+            let text = |piece: Bytes| String::from_utf8_lossy(&piece).into_owned();
+            piece.map(text)
+        });
+        upgrade.on_upgrade(move |socket| send(pieces, socket))
+    }
+
+    /// Each message has one line. The lines come without their ends.
+    pub fn response_by_line(
+        self,
+        lines: impl Stream<Item = Vec<String>> + Send + 'static,
+    ) -> Response {
+        let Some(upgrade) = self.0 else {
+            let pieces = lines.map(|lines| {
+                let text: String = lines.into_iter().map(|line| line + "\n").collect();
+                Ok::<_, Infallible>(Bytes::from(text))
+            });
+            return response(Body::from_stream(pieces));
+        };
+        let lines = lines.flat_map(stream::iter).map(Ok::<_, Infallible>);
+        upgrade.on_upgrade(move |socket| send(lines, socket))
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Following {
+impl<S: Send + Sync> FromRequestParts<S> for LineTransport {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
@@ -56,19 +81,25 @@ impl<S: Send + Sync> FromRequestParts<S> for Following {
     }
 }
 
-/// Sends pieces until there are no more, or the client is gone.
-async fn send(body: Body, socket: WebSocket) {
+/// Sends messages until there are no more, or the client is gone. After an error the close code says that some are missing.
+async fn send<E>(messages: impl Stream<Item = Result<String, E>>, socket: WebSocket) {
     let (mut sink, mut stream) = socket.split();
     let sending = async {
-        let mut pieces = body.into_data_stream();
-        while let Some(Ok(piece)) = pieces.next().await {
-            let text = String::from_utf8_lossy(&piece).into_owned();
-            let sent = tokio::time::timeout(PATIENCE, sink.send(Message::text(text)));
+        let mut messages = pin!(messages);
+        while let Some(message) = messages.next().await {
+            let message = match message {
+                Ok(text) => Message::text(text),
+                Err(_) => Message::Close(Some(CloseFrame {
+                    code: close_code::ERROR,
+                    reason: Utf8Bytes::default(),
+                })),
+            };
+            let sent = tokio::time::timeout(PATIENCE, sink.send(message));
             if !matches!(sent.await, Ok(Ok(()))) {
                 return;
             }
         }
-        // Fails only when the client is gone.
+        // Fails only when the client is gone, or was told why already.
         let _ = sink.close().await;
     };
     // Messages of a client are ignored; only its end matters.
@@ -123,7 +154,7 @@ pub fn progress<E: Serialize + Send + 'static>(
 
 impl Pace {
     pub fn passes(&mut self, step: &str, now: Instant) -> bool {
-        // Without what the step does, and its last output.
+        // A step reads `NAME: COMMAND  LAST LINE`; only another NAME is a new step.
         let name = step.split(": ").next().unwrap_or(step);
         let is_due = self
             .last

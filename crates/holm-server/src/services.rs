@@ -5,7 +5,7 @@
 
 use super::checks::log::PREFIX;
 use super::failure::{Answer, Body, Failure, Parameters, WorkspaceKey, bad_request};
-use super::jsonl::{self, Following};
+use super::jsonl::{self, LineTransport};
 use super::{App, view};
 use axum::Json;
 use axum::body::Body as HttpBody;
@@ -90,7 +90,7 @@ async fn list(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<Watch>,
-    following: Following,
+    transport: LineTransport,
 ) -> Result<Response, Failure> {
     if parameters.watch {
         let changes = app.engine.watch_services(&id).await?;
@@ -102,7 +102,7 @@ async fn list(
             };
             Some((line, (changes, stop)))
         });
-        return Ok(following.response(HttpBody::from_stream(lines)));
+        return Ok(transport.response(HttpBody::from_stream(lines)));
     }
     Ok(Json(now(&app, &id).await?).into_response())
 }
@@ -136,7 +136,7 @@ async fn logs(
     State(app): State<Arc<App>>,
     WorkspaceKey(id): WorkspaceKey,
     Parameters(parameters): Parameters<LogQuery>,
-    following: Following,
+    transport: LineTransport,
 ) -> Result<Response, Failure> {
     let named = parameters
         .services
@@ -147,7 +147,8 @@ async fn logs(
         if named.len() > 1 {
             return Err(bad_request("the log of a check is read alone"));
         }
-        return app.check_log(&id, check, &parameters).await;
+        let pieces = app.check_log(&id, check, &parameters).await?;
+        return Ok(transport.response(pieces));
     }
     let services = app.engine.services_named(&id, &named).await?;
     let since = parameters.since.as_deref().map(since).transpose()?;
@@ -185,7 +186,7 @@ async fn logs(
         let piece: io::Result<Bytes> = receiver.recv().await?;
         Some((piece, receiver))
     });
-    Ok(following.response(HttpBody::from_stream(pieces)))
+    Ok(transport.response(HttpBody::from_stream(pieces)))
 }
 
 /// The current states.

@@ -5,7 +5,6 @@ use crate::App;
 use crate::failure::{Failure, bad_request};
 use crate::jsonl;
 use axum::body::Body as HttpBody;
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use holm_api::service::{LogLine, LogQuery};
@@ -166,7 +165,7 @@ impl App {
         id: &WorkspaceId,
         name: &str,
         query: &LogQuery,
-    ) -> Result<Response, Failure> {
+    ) -> Result<HttpBody, Failure> {
         self.engine.project_of(id).await?;
         let since: Option<Timestamp> = match query.since.as_deref().map(str::parse) {
             Some(Ok(since)) => Some(since),
@@ -190,7 +189,7 @@ impl App {
             .map_or(0, |at| at + 1);
         let first = chosen(&text[..end], since, query.last);
         if !query.follow {
-            return Ok(jsonl::response(HttpBody::from(first)));
+            return Ok(HttpBody::from(first));
         }
         let following = Following {
             app: Arc::clone(self),
@@ -205,7 +204,7 @@ impl App {
             let piece = following.next().await?;
             Ok::<_, io::Error>(piece.map(|piece| (piece, following)))
         });
-        Ok(jsonl::response(HttpBody::from_stream(pieces)))
+        Ok(HttpBody::from_stream(pieces))
     }
 
     async fn no_log(&self, id: &WorkspaceId, name: &str) -> Fault {
