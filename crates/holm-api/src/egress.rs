@@ -57,6 +57,11 @@ impl EgressEntry {
     pub fn is_refusal(&self) -> bool {
         matches!(self.kind.as_str(), "refuse" | "resolve")
     }
+
+    /// The destination did not answer.
+    pub fn is_failure(&self) -> bool {
+        self.kind == "fail"
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -163,7 +163,7 @@ pub struct VolumeEvidence {
     /// Other workspaces write it too.
     #[serde(default)]
     pub shared: bool,
-    /// It has more files than holm looks at.
+    /// Holm did not look at all of its files: there are too many, or some cannot be read.
     #[serde(default)]
     pub partial: bool,
     /// The services that name its path in their command or environment.
@@ -176,6 +176,9 @@ pub struct VolumeEvidence {
 pub struct OutsideEvidence {
     pub path: String,
     pub files: u64,
+    /// Holm did not look at all files of this directory: there are too many, or some cannot be read.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// A process that runs now.

@@ -120,7 +120,7 @@ pub struct Traces {
     pub processes: Vec<RunningProcess>,
 }
 
-/// From when on changes count.
+/// The moment after which a change counts, and what that moment was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// The workspace was created at this time. A volume counts from the moment that it had its first content.
@@ -139,7 +139,7 @@ pub struct ChangedVolume {
     pub is_replaced: bool,
     /// Other workspaces write it too.
     pub is_shared: bool,
-    /// It has more files than holm looks at.
+    /// Holm did not look at all of its files: there are too many, or some cannot be read.
     pub is_partial: bool,
     /// The services that name its path in their command or environment.
     pub services: Vec<String>,
@@ -150,6 +150,8 @@ pub struct OutsideFiles {
     /// A file or a directory, as programs inside see it.
     pub path: String,
     pub files: u64,
+    /// Holm did not look at all files of this directory: there are too many, or some cannot be read.
+    pub is_partial: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,17 +217,13 @@ pub trait Driver: Storage {
     }
 
     /// What programs of a workspace left outside of its tree, since a time after the epoch.
-    async fn traces(&self, _spec: &WorkspaceSpec, _since: Since) -> Result<Traces, Fault> {
-        Ok(Traces::default())
-    }
+    async fn traces(&self, spec: &WorkspaceSpec, since: Since) -> Result<Traces, Fault>;
 
-    /// A digest of the names, sizes and times of the files of each volume.
+    /// A digest of the names, sizes and times of the files of each volume; `None`: not all of them can be read.
     async fn volume_digests(
         &self,
-        _spec: &WorkspaceSpec,
-    ) -> Result<BTreeMap<String, String>, Fault> {
-        Ok(BTreeMap::new())
-    }
+        spec: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, Option<String>>, Fault>;
 
     /// Removes a workspace that was never acknowledged to a user.
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;

@@ -18,7 +18,7 @@ use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, Label, ProjectId, WorkspaceId};
 use holm_engine::clock::Clock;
 use holm_engine::conformance;
-use holm_engine::driver::{Driver, Drivers, Journaled, Observation};
+use holm_engine::driver::{Driver, Drivers, Journaled, Observation, Since, Traces};
 use holm_engine::progress::Progress;
 use holm_engine::storage::{
     BroughtTree, Discard, Discarded, Known, Measure, SiblingTree, Storage, Survey,
@@ -31,7 +31,7 @@ use holm_engine::{
 use holm_keeper::client::KeeperClient;
 use holm_keeper::wire::ServiceWish;
 use holm_store::SqliteStore;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -347,6 +347,17 @@ impl Driver for FakeDriver {
             .iter()
             .map(|id| runs(id).then(|| usage.clone()))
             .collect())
+    }
+
+    async fn traces(&self, _: &WorkspaceSpec, _: Since) -> Result<Traces, Fault> {
+        Ok(Traces::default())
+    }
+
+    async fn volume_digests(
+        &self,
+        _: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, Option<String>>, Fault> {
+        Ok(BTreeMap::new())
     }
 
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {

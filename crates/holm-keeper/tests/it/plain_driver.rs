@@ -15,7 +15,7 @@ use holm_core::plan::{Action, Base, Files, Keeper, Observed};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::trash::BaseKey;
 use holm_core::{Code, Fault, ProjectId, WorkspaceId};
-use holm_engine::driver::{Driver, Journaled, Observation};
+use holm_engine::driver::{Driver, Journaled, Observation, Since, Traces};
 use holm_engine::progress::Progress;
 use holm_engine::storage::{
     BroughtTree, Discard, Discarded, Known, Measure, SiblingTree, Storage, Survey,
@@ -23,7 +23,7 @@ use holm_engine::storage::{
 use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
 use holm_keeper::plan::{LaunchAnswer, Plan};
 use holm_keeper::wire::VERSION;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
@@ -312,6 +312,18 @@ impl Driver for PlainDriver {
         };
         let of = |id: &WorkspaceId| self.is_running(id.as_str()).then(|| usage.clone());
         Ok(ids.iter().map(of).collect())
+    }
+
+    async fn traces(&self, _: &WorkspaceSpec, _: Since) -> Result<Traces, Fault> {
+        Ok(Traces::default())
+    }
+
+    /// It has no volumes.
+    async fn volume_digests(
+        &self,
+        _: &WorkspaceSpec,
+    ) -> Result<BTreeMap<String, Option<String>>, Fault> {
+        Ok(BTreeMap::new())
     }
 
     async fn undo(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {

@@ -4,6 +4,7 @@
 //! Programs inside write these files while they are read. Every step is relative to a descriptor and follows
 //! no symlink; a file is opened without blocking, and only a regular file is read.
 
+use super::upper;
 use holm_core::ignore::Rules;
 use holm_engine::driver::{Blob, LayerChanges, Stamp};
 use rustix::fs::{
@@ -11,7 +12,7 @@ use rustix::fs::{
     openat2, readlinkat, statat,
 };
 use rustix::io::Errno;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, clock_gettime};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::ffi::{CStr, CString};
@@ -19,6 +20,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 /// A layer with more entries is not listed.
 const MOST_ENTRIES: usize = 300_000;
@@ -28,13 +30,13 @@ const DEEPEST: usize = 200;
 const LARGEST_FILE: u64 = 64 << 20;
 const MOST_READ: u64 = 512 << 20;
 
-/// The kernel's clock for files moves at most this much at once, in nanoseconds.
-const TICK: i128 = 20_000_000;
+/// The kernel stamps files with the time of its last tick, which can be this much before the time of the clock.
+pub const TICK: Duration = Duration::from_millis(20);
 
 /// overlayfs's mark of a directory that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-const DIRECTORY: OFlags = OFlags::RDONLY
+pub const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
@@ -49,7 +51,7 @@ struct Walk<'a> {
     digest: Sha256,
     left: usize,
     /// What changed later has no stamp.
-    settled: i128,
+    settled: Duration,
 }
 
 /// A directory of the walk, with the names of those below that are still to be entered.
@@ -71,7 +73,7 @@ pub fn list(upper: &Path, base: &Path, excluded: &[String]) -> io::Result<Option
         found: LayerChanges::default(),
         digest: Sha256::new(),
         left: most_entries(),
-        settled: nanoseconds(clock_gettime(ClockId::Realtime)) - TICK,
+        settled: upper::time(clock_gettime(ClockId::Realtime)).saturating_sub(TICK),
     };
     for path in excluded {
         walk.rules.add(b"", format!("/{path}").as_bytes());
@@ -199,13 +201,11 @@ impl Walk<'_> {
     }
 
     fn stamp(&self, stat: &Stat) -> Option<Stamp> {
-        let changed = (stat.st_ctime, stat.st_ctime_nsec);
-        let at = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
-        (at < self.settled).then_some(Stamp {
+        (upper::ctime(stat) < self.settled).then_some(Stamp {
             inode: stat.st_ino,
             size: stat.st_size.cast_unsigned(),
             mode: stat.st_mode,
-            changed,
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
         })
     }
 
@@ -348,10 +348,6 @@ fn stat_beneath(top: impl AsFd, path: &[u8]) -> Option<Stat> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat2(top, path, flags, Mode::empty(), beneath()).ok()?;
     fstat(found).ok()
-}
-
-fn nanoseconds(time: Timespec) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 fn joined(path: &[u8], name: &CStr) -> Vec<u8> {

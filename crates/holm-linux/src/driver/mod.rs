@@ -258,7 +258,7 @@ impl Driver for LinuxDriver {
     async fn volume_digests(
         &self,
         spec: &WorkspaceSpec,
-    ) -> Result<BTreeMap<String, String>, Fault> {
+    ) -> Result<BTreeMap<String, Option<String>>, Fault> {
         let (layout, spec) = (Arc::clone(&self.layout), spec.clone());
         let dirs = layout.workspace(&workspace_id(&spec)?);
         try_blocking(move || Ok(traces::digests(&layout, &dirs, &spec))).await

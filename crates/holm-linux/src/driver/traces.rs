@@ -1,15 +1,18 @@
 //! What programs of a workspace left outside of its tree: files in home and `/tmp`, the content of volumes,
 //! processes. Read from outside, by descriptor, without following symlinks and without opening a file.
 //!
-//! A change is told by the time of a file's last change, which no program inside can set. A deleted file changes the time
-//! of its directory.
+//! holm detects a change by a file's ctime, which no program inside can set. Deleting a file changes the ctime of its
+//! directory. What cannot be read counts as not looked at, never as unchanged.
 
+use super::changed::{DIRECTORY, TICK};
+use super::upper::ctime;
 use super::volume;
 use crate::{Layout, numbers};
 use holm_core::spec::{Volume, WorkspaceSpec};
 use holm_engine::driver::{ChangedVolume, OutsideFiles, RunningProcess, Since, Traces};
 use holm_keeper::directories::WorkspaceDirs;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, Stat, fstat, openat, statat};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -19,11 +22,8 @@ use std::time::Duration;
 /// More entries of one place are not looked at.
 const MOST_ENTRIES: usize = 50_000;
 const DEEPEST: usize = 64;
-/// Files are told by their directory below this depth.
+/// Files below this depth are counted under their directory.
 const SHOWN_DEPTH: usize = 2;
-
-/// The kernel stamps files with the time of its last tick, which can be this much before the time of the clock.
-const TICK: Duration = Duration::from_millis(10);
 
 /// Looks at everything that changed since a time.
 pub fn look(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec, since: Since) -> Traces {
@@ -53,33 +53,51 @@ fn outside(dirs: &WorkspaceDirs, since: Since) -> Vec<OutsideFiles> {
     let since = match since {
         Since::Creation(time) | Since::Turn(time) => time,
     };
-    let mut outside = BTreeMap::new();
+    let (mut outside, mut partial) = (BTreeMap::new(), Vec::new());
     for (place, shown) in [(dirs.home(), "~"), (dirs.tmp(), "/tmp")] {
         let mut walk = Walk::new();
         walk.tree(&place, &mut |path, stat| {
-            if !is_directory(stat) && time(stat) >= since {
+            if !is_directory(stat) && ctime(stat) >= since {
                 let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
                 let place = parts[..parts.len().min(SHOWN_DEPTH)].join(&b'/');
                 let place = format!("{shown}/{}", String::from_utf8_lossy(&place));
                 *outside.entry(place).or_insert(0u64) += 1;
             }
         });
+        partial.extend(walk.is_cut.then(|| OutsideFiles {
+            path: shown.to_owned(),
+            files: 0,
+            is_partial: true,
+        }));
     }
-    let outside = outside.into_iter();
-    outside
-        .map(|(path, files)| OutsideFiles { path, files })
-        .collect()
+    let outside = outside.into_iter().map(|(path, files)| OutsideFiles {
+        path,
+        files,
+        is_partial: false,
+    });
+    // First, because few are shown.
+    partial.into_iter().chain(outside).collect()
 }
 
-/// Whether the files of a volume changed. `place` has its directory `own`, and nothing inside can change `place` itself: its
-/// time is the moment when the volume had its first content.
+/// Whether the files of a volume changed. They are in `place/own`. No program inside can change `place` itself, so its
+/// ctime is the moment when the volume got its first content.
 fn changed(place: &Path, volume: &Volume, since: Since) -> Option<ChangedVolume> {
-    let filled = time(&fstat(open(place)?).ok()?);
     let is_shared = volume::is_shared(volume);
+    let filled = match open(place).and_then(fstat) {
+        Ok(stat) => ctime(&stat),
+        Err(Errno::NOENT) => return None,
+        Err(_) => {
+            return Some(ChangedVolume {
+                is_shared,
+                is_partial: true,
+                ..ChangedVolume::default()
+            });
+        }
+    };
     let (since, is_replaced) = match since {
         Since::Creation(time) if is_shared => (time, false),
         Since::Creation(_) => (filled, false),
-        Since::Turn(time) => (time - TICK, filled > time && !is_shared),
+        Since::Turn(time) => (time.saturating_sub(TICK), filled > time && !is_shared),
     };
     let (mut files, mut is_changed) = (0, is_replaced);
     let mut walk = Walk::new();
@@ -88,7 +106,7 @@ fn changed(place: &Path, volume: &Volume, since: Since) -> Option<ChangedVolume>
         let is_newer = if path.is_empty() {
             modified(stat) > since
         } else {
-            time(stat) > since
+            ctime(stat) > since
         };
         is_changed |= is_newer;
         files += u64::from(is_newer && !is_directory(stat));
@@ -103,22 +121,22 @@ fn changed(place: &Path, volume: &Volume, since: Since) -> Option<ChangedVolume>
     })
 }
 
-/// A digest of the names, sizes and times of each volume's files.
+/// A digest of the names, sizes and times of each volume's files; `None`: not all of them can be read.
 pub fn digests(
     layout: &Layout,
     dirs: &WorkspaceDirs,
     spec: &WorkspaceSpec,
-) -> BTreeMap<String, String> {
+) -> BTreeMap<String, Option<String>> {
     let digests = spec.volumes.iter().map(|volume| {
-        let mut digest = Sha256::new();
+        let (mut digest, mut walk) = (Sha256::new(), Walk::new());
         let place = volume::place(layout, spec, dirs, volume);
-        Walk::new().tree(&place.join("own"), &mut |path, stat| {
+        walk.tree(&place.join("own"), &mut |path, stat| {
             if is_directory(stat) {
                 return;
             }
             digest.update((path.len() as u64).to_le_bytes());
             digest.update(path);
-            digest.update(time(stat).as_nanos().to_le_bytes());
+            digest.update(ctime(stat).as_nanos().to_le_bytes());
             digest.update(stat.st_size.to_le_bytes());
         });
         let hex = digest
@@ -126,19 +144,13 @@ pub fn digests(
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        (volume.name.clone(), hex)
+        (volume.name.clone(), (!walk.is_cut).then_some(hex))
     });
     digests.collect()
 }
 
-fn open(directory: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(CWD, directory, flags, Mode::empty()).ok()
-}
-
-fn time(stat: &Stat) -> Duration {
-    let seconds = u64::try_from(stat.st_ctime).unwrap_or(0);
-    Duration::new(seconds, stat.st_ctime_nsec as u32)
+fn open(directory: &Path) -> Result<OwnedFd, Errno> {
+    openat(CWD, directory, DIRECTORY, Mode::empty())
 }
 
 fn modified(stat: &Stat) -> Duration {
@@ -153,11 +165,11 @@ fn is_directory(stat: &Stat) -> bool {
 /// A walk through the entries of one place.
 struct Walk {
     left: usize,
-    /// There are more entries, or deeper ones.
+    /// There are more entries, deeper ones, or some that cannot be read.
     is_cut: bool,
 }
 
-/// Called with the path below the top of each entry.
+/// Called for each entry with its path below the top and its metadata.
 type Visit<'a> = dyn FnMut(&[u8], &Stat) + 'a;
 
 // === impl Walk ===
@@ -170,22 +182,20 @@ impl Walk {
         }
     }
 
-    /// A place that cannot be read has nothing to tell. The top itself is visited with an empty path.
+    /// The top itself is visited with an empty path.
     fn tree(&mut self, top: &Path, visit: &mut Visit<'_>) {
-        let Some(top) = open(top) else { return };
-        if let Ok(stat) = fstat(&top) {
+        let found = open(top).and_then(|top| Ok((fstat(&top)?, top)));
+        if let Some((stat, top)) = self.present(found) {
             visit(b"", &stat);
+            self.directory(&top, b"", 0, visit);
         }
-        self.directory(&top, b"", 0, visit);
     }
 
     fn directory(&mut self, directory: &OwnedFd, path: &[u8], depth: usize, visit: &mut Visit<'_>) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(entries) = Dir::read_from(directory) else {
-            return;
-        };
-        let mut names: Vec<_> = entries
-            .filter_map(|entry| Some(entry.ok()?.file_name().to_owned()))
+        let entries = Dir::read_from(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = self.present(entries).unwrap_or_default();
+        let names = entries.iter().map(DirEntry::file_name);
+        let mut names: Vec<_> = names
             .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
             .collect();
         names.sort();
@@ -195,7 +205,8 @@ impl Walk {
                 return;
             };
             self.left = left;
-            let Ok(stat) = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW) else {
+            let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+            let Some(stat) = self.present(stat) else {
                 continue;
             };
             let mut below = path.to_vec();
@@ -209,10 +220,19 @@ impl Walk {
             }
             if depth == DEEPEST {
                 self.is_cut = true;
-            } else if let Ok(next) = openat(directory, name.as_c_str(), flags, Mode::empty()) {
+                continue;
+            }
+            let next = openat(directory, name, DIRECTORY, Mode::empty());
+            if let Some(next) = self.present(next) {
                 self.directory(&next, &below, depth + 1, visit);
             }
         }
+    }
+
+    /// An entry that is gone meanwhile is nothing; one that cannot be read is noted.
+    fn present<T>(&mut self, found: Result<T, Errno>) -> Option<T> {
+        self.is_cut |= found.as_ref().is_err_and(|error| *error != Errno::NOENT);
+        found.ok()
     }
 }
 
@@ -242,7 +262,7 @@ mod tests {
         loop {
             fs::write(probe, "x").unwrap();
             let stat = statat(CWD, probe, AtFlags::empty()).unwrap();
-            if time(&stat) > now + 2 * TICK {
+            if ctime(&stat) > now + 2 * TICK {
                 return now + 2 * TICK;
             }
             assert!(begin.elapsed() < Duration::from_secs(10));
@@ -342,5 +362,21 @@ mod tests {
         fs::remove_dir(&deep).unwrap();
         assert!(!cut(DEEPEST));
         assert!(cut(DEEPEST - 1), "too many");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_unchanged() {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("0");
+        fs::create_dir_all(place.join("own")).unwrap();
+        let isolated = volume(Policy::Isolated);
+        let found = || changed(&place, &isolated, Since::Creation(Duration::ZERO));
+        assert_eq!(found(), None);
+        // The link cannot be followed; unlike modes this also holds for root.
+        fs::remove_dir(place.join("own")).unwrap();
+        std::os::unix::fs::symlink("/etc", place.join("own")).unwrap();
+        assert!(found().unwrap().is_partial);
+        fs::remove_file(place.join("own")).unwrap();
+        assert_eq!(found(), None, "what is not there has not changed");
     }
 }

@@ -222,11 +222,7 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, place: Region, name: &[u8], stat: &Stat) {
-        let changed = Duration::new(
-            u64::try_from(stat.st_ctime).unwrap_or(u64::MAX),
-            stat.st_ctime_nsec as u32,
-        );
-        self.newest = self.newest.max(changed);
+        self.newest = self.newest.max(ctime(stat));
         let digest = self.digest(place);
         digest.update((name.len() as u64).to_le_bytes());
         digest.update(name);
@@ -320,7 +316,13 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-fn time(time: rustix::time::Timespec) -> Duration {
+/// When the file was last changed. A time before the epoch counts as a change of the future, so nobody relies on it.
+pub fn ctime(stat: &Stat) -> Duration {
+    let seconds = u64::try_from(stat.st_ctime).unwrap_or(u64::MAX);
+    Duration::new(seconds, stat.st_ctime_nsec as u32)
+}
+
+pub fn time(time: rustix::time::Timespec) -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), time.tv_nsec as u32)
 }
 

@@ -10,7 +10,7 @@ use holm_core::layer::Maker;
 use holm_core::run::Requester;
 use holm_core::spec::{Brought, Code as CodeSpec, Purpose, Siblings, Volume, WorkspaceSpec};
 use holm_core::tree_change::TreeChange;
-use holm_core::{Fault, WorkspaceId};
+use holm_core::{Fault, RunId, WorkspaceId};
 use holm_engine::review::TurnRecord;
 use holm_engine::try_blocking;
 use std::collections::BTreeMap;
@@ -153,7 +153,13 @@ impl App {
             CheckVolumes::Fresh => BTreeMap::new(),
             CheckVolumes::Current => {
                 let spec = self.engine.spec(&subject.workspace).await?;
-                self.engine.driver(&spec)?.volume_digests(&spec).await?
+                let digests = self.engine.driver(&spec)?.volume_digests(&spec).await?;
+                // Data that holm cannot compare may have changed, so no earlier result fits.
+                let unlike_any = || RunId::random().to_string();
+                let digests = digests.into_iter();
+                let digests =
+                    digests.map(|(name, digest)| (name, digest.unwrap_or_else(unlike_any)));
+                digests.collect()
             }
         };
         let is_for_runs = |to: &Vec<String>| to.iter().any(|receiver| receiver == "runs");

@@ -66,6 +66,7 @@ impl App {
             .map(|files| OutsideEvidence {
                 path: files.path,
                 files: files.files,
+                partial: files.is_partial,
             });
         let mut commands = self.runs_since(id, since).await?;
         for run in &mut commands {
@@ -167,12 +168,11 @@ impl App {
 /// Each host once, refused ones first. A host that did not answer was neither reached nor refused.
 fn hosts(entries: Vec<EgressEntry>) -> Vec<HostEvidence> {
     let mut hosts: BTreeMap<(bool, String, Option<u16>), u64> = BTreeMap::new();
-    for entry in entries.into_iter().filter(|entry| entry.kind != "fail") {
+    for entry in entries.into_iter().filter(|entry| !entry.is_failure()) {
         let is_refused = entry.is_refusal();
         let Some(host) = entry.name.or(entry.address) else {
             continue;
         };
-        // Refusals first.
         *hosts.entry((!is_refused, host, entry.port)).or_default() += entry.count;
     }
     let hosts = hosts.into_iter().take(MOST);

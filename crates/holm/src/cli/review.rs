@@ -235,6 +235,9 @@ fn risk_row(risk: &Risk) -> String {
     hanging(&before, &text, terminal::columns_to_fill())
 }
 
+/// Of files that are too many, or cannot be read.
+const NOT_ALL: &str = "not all files were looked at";
+
 fn evidence(evidence: &Evidence) -> Vec<String> {
     let row = |name: &str, text: String| format!("  {name:<16} {text}");
     let mut rows = Vec::new();
@@ -267,7 +270,10 @@ fn evidence(evidence: &Evidence) -> Vec<String> {
     let outside: Vec<String> = evidence
         .outside
         .iter()
-        .map(|files| printable(&files.path))
+        .map(|files| match files.partial {
+            true => format!("{} ({NOT_ALL})", printable(&files.path)),
+            false => printable(&files.path),
+        })
         .collect();
     let outside = outside.iter().map(String::as_str).collect();
     rows.push(row(
@@ -301,7 +307,7 @@ fn volume(volume: &VolumeEvidence) -> String {
         files => parts.push(format!("{} written", count(files, "file"))),
     }
     if volume.partial {
-        parts.push("too many files to look at all".to_owned());
+        parts.push(NOT_ALL.to_owned());
     }
     if volume.shared {
         parts.push("shared with other workspaces".to_owned());

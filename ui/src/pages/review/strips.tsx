@@ -124,11 +124,21 @@ export const checkState = (check: { state: string }): State =>
         ? "failed"
         : "stopped";
 
+/** Of files that are too many, or cannot be read. */
+const NOT_ALL = "not all files were looked at";
+
+const saysOf = (volume: Evidence["volumes"][number]) => {
+  if (volume.partial) return NOT_ALL;
+  if (volume.replaced) return "replaced";
+  return volume.files ? `${plural(volume.files, "file")} written` : "changed";
+};
+
 function EvidenceStrip({ evidence, checks, onEvidence }: { evidence: Evidence; checks: Check[]; onEvidence: () => void }) {
   const commands = evidence.commands.filter((one) => one.kind !== "service");
   const bad = commands.filter((one) => one.exit_code !== null && one.exit_code !== 0).length;
   const refused = evidence.hosts.filter((one) => one.refused).length;
   const outside = evidence.outside.reduce((sum, one) => sum + one.files, 0);
+  const written = outside ? plural(outside, "file") : "nothing";
   const fact = (icon: string, name: string, says: preact.ComponentChildren, hide = "") => (
     <li class={hide}>
       <button type="button" onClick={onEvidence}>
@@ -164,9 +174,9 @@ function EvidenceStrip({ evidence, checks, onEvidence }: { evidence: Evidence; c
           refused ? <span class="is-needs">{refused} refused</span> : "none refused",
         )}
         {evidence.volumes.map((volume) =>
-          fact("database", volume.name, volume.replaced ? "replaced" : volume.files ? `${plural(volume.files, "file")} written` : "changed"),
+          fact("database", volume.name, saysOf(volume)),
         )}
-        {fact("file", "Outside the tree", outside ? plural(outside, "file") : "nothing", "hide-1280")}
+        {fact("file", "Outside the tree", evidence.outside.some((one) => one.partial) ? NOT_ALL : written, "hide-1280")}
       </ul>
     </div>
   );
@@ -252,7 +262,7 @@ export function EvidenceSheet({ review, checks, onClose }: { review: Review; che
             <span class="mono cut grow">
               <Text value={one.path} />
             </span>
-            <span class="dim">{plural(one.files, "file")}</span>
+            <span class="dim">{one.partial ? NOT_ALL : plural(one.files, "file")}</span>
           </li>
         ))}
       </ul>
