@@ -141,14 +141,24 @@ impl App {
         loop {
             let mut with_rounds = new.clone();
             self.add_rounds(id, &mut with_rounds).await?;
-            let has_rounds = !with_rounds.comments.is_empty();
+            let comments = with_rounds.comments.clone();
             let created = self.engine.create_run(id, with_rounds).await;
+            let is_busy = created
+                .as_ref()
+                .is_err_and(|fault| fault.code == Code::Busy);
             tries += 1;
-            match created {
-                Err(fault) if fault.code == Code::Busy && has_rounds && tries < MOST_TRIES => {}
-                created => return created,
+            if !is_busy || tries == MOST_TRIES || !self.are_taken(id, &comments).await? {
+                return created;
             }
         }
+    }
+
+    async fn are_taken(&self, id: &WorkspaceId, numbers: &[u64]) -> Result<bool, Fault> {
+        let comments = self.engine.comments(id).await?;
+        let mut wanted = comments
+            .iter()
+            .filter(|comment| numbers.contains(&comment.number));
+        Ok(wanted.any(|comment| comment.details.delivered.is_some()))
     }
 
     async fn page(&self, workspace: Option<WorkspaceId>, query: RunQuery) -> Answer<RunList> {
