@@ -32,13 +32,13 @@ pub(crate) enum Processes {
     Fresh,
 }
 
-/// What became of a workspace that should run.
+/// The result of [`Engine::revive`](crate::Engine::revive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revival {
     Started,
-    /// It runs, or is not wanted any more.
+    /// The workspace runs, is meant to be stopped, or ended at its disk limit.
     Unneeded,
-    /// Some of its processes still live: they are about to end, or a keeper that stands still may go on.
+    /// Processes of the workspace still exist: they are ending, or the keeper is suspended and may continue.
     NotDown,
 }
 

@@ -25,7 +25,7 @@ const RECOVERED: Duration = Duration::from_secs(600);
 /// How many are started at the same time after a reboot.
 const AT_ONCE: usize = 4;
 
-/// The pauses between looks whether the rest of a workspace has ended; each is twice the last.
+/// The pause before the daemon looks again whether the old processes have ended. It doubles each time.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LONGEST_LOOK: Duration = Duration::from_secs(15);
 
@@ -138,7 +138,11 @@ impl App {
                     pause *= 2;
                     continue;
                 }
-                Revival::NotDown => tracing::warn!(%id, "its processes do not end"),
+                Revival::NotDown => {
+                    let message = "the processes of its last start do not end";
+                    let hint = format!("`holm stop {id}` ends them");
+                    return Err(Fault::new(Code::StartFailed, message, hint));
+                }
                 Revival::Unneeded => {}
             }
             return Ok(());
