@@ -169,8 +169,10 @@ impl App {
             risks: risks.map(super::risk_to_api).collect(),
             evidence,
         };
-        // What is made of texts and numbers serialises.
-        let record = serde_json::to_string(&basis).unwrap_or_default();
+        let record = serde_json::to_string(&basis).map_err(|error| {
+            let message = "the basis of the approval cannot be stored";
+            Fault::new(Code::Internal, message, "try again").because(error)
+        })?;
         let yes = TreeApproval {
             tree: turn.tree.clone(),
             turn: turn.number,
