@@ -119,6 +119,9 @@ pub enum SessionRequest {
         session: String,
         /// `None`: the screen.
         since: Option<u64>,
+        /// The screen is drawn with its colours, too.
+        #[serde(default)]
+        colours: bool,
     },
     Wait {
         session: String,

@@ -178,13 +178,14 @@ async fn read(
     Parameters(Read { since, colours }): Parameters<Read>,
 ) -> Answer<ReadText> {
     let session = session.to_string();
-    match app
-        .session_request(&id, SessionRequest::Read { session, since })
-        .await?
-    {
+    let request = SessionRequest::Read {
+        session,
+        since,
+        colours,
+    };
+    match app.session_request(&id, request).await? {
         SessionResponse::Text(text) => Ok(Json(ReadText {
             state: SessionState::of(text.exit_code),
-            coloured: text.coloured.filter(|_| colours),
             ..*text
         })),
         _ => Err(nonsense()),

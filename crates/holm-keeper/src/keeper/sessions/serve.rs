@@ -54,9 +54,11 @@ fn respond(
         } => SessionResponse::Sent {
             cursor: sessions.find(&session)?.type_in(&text, &keys)?,
         },
-        SessionRequest::Read { session, since } => {
-            SessionResponse::Text(Box::new(sessions.find(&session)?.read(since)))
-        }
+        SessionRequest::Read {
+            session,
+            since,
+            colours,
+        } => SessionResponse::Text(Box::new(sessions.find(&session)?.read(since, colours))),
         SessionRequest::Wait {
             session,
             idle_ms,

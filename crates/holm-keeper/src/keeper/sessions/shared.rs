@@ -208,7 +208,7 @@ impl Shared {
         Ok(cursor)
     }
 
-    pub fn read(&self, since: Option<u64>) -> ReadText {
+    pub fn read(&self, since: Option<u64>, colours: bool) -> ReadText {
         let inner = self.inner();
         let (cursor, exit_code) = (inner.history.cursor(), inner.status.exit_code);
         match since {
@@ -227,8 +227,8 @@ impl Shared {
             None => {
                 let (text, coloured, shape) = match &inner.screen {
                     Kept::Live(model) => {
-                        let coloured = draw::coloured(model.screen());
-                        (model.text(), Some(coloured), model.shape())
+                        let coloured = colours.then(|| draw::coloured(model.screen()));
+                        (model.text(), coloured, model.shape())
                     }
                     Kept::Last { text, shape } => (text.clone(), None, *shape),
                 };
