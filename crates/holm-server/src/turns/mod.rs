@@ -236,8 +236,8 @@ impl App {
         .await
     }
 
-    /// Records a turn that no person asked for, and returns a new one. A failure is an event: a review says what it
-    /// could not read.
+    /// Records a turn that no person asked for, and returns it if it is new. A failure is stored, shown in the inbox and
+    /// the review, and sent as an event.
     pub async fn record_by_itself(&self, id: &WorkspaceId, cause: TurnCause) -> Option<TurnRecord> {
         let recording = self.record_turn(id, cause, Effort::Look);
         let recorded = if cause == TurnCause::Stop {
@@ -256,7 +256,7 @@ impl App {
         None
     }
 
-    /// The inbox shows it until a turn is recorded, or a person has looked.
+    /// The inbox shows the failure until a turn is recorded or a person looks.
     async fn note_turn_failure(&self, id: &WorkspaceId, cause: TurnCause, fault: Fault) {
         tracing::warn!(%id, %fault, "a turn was not recorded");
         let failure = TurnFailure {
@@ -282,6 +282,20 @@ impl App {
         effort: Effort,
     ) -> Result<Recorded, Fault> {
         let _lock = self.turns.lock(id).await;
+        let recorded = self.record_or_find(id, cause, effort).await?;
+        // The store forgets it together with a new turn.
+        if !recorded.is_new {
+            self.engine.forget_turn_failure(id).await?;
+        }
+        Ok(recorded)
+    }
+
+    async fn record_or_find(
+        &self,
+        id: &WorkspaceId,
+        cause: TurnCause,
+        effort: Effort,
+    ) -> Result<Recorded, Fault> {
         let spec = self.engine.spec(id).await?;
         let last = self.engine.last_turn(id).await?;
         let driver = self.engine.driver(&spec)?;
@@ -292,7 +306,6 @@ impl App {
                 && effort == Effort::Look
                 && self.is_unchanged(id, listed, last.as_ref())
             {
-                self.engine.forget_turn_failure(id).await?;
                 return Ok(Recorded::unchanged(last));
             }
             let (written, checked) = self
@@ -442,7 +455,6 @@ impl App {
                 last.details.discrepancies = checked.found;
                 self.engine.save_turn(last.clone()).await?;
             }
-            self.engine.forget_turn_failure(&id).await?;
             return Ok(Recorded::unchanged(Some(last)));
         }
         let objects = self.turn_objects(&id).await?;
@@ -458,7 +470,6 @@ impl App {
         };
         if last.is_none() && changes.is_empty() && checked.found.is_empty() {
             self.turns.note_same(&id, layer);
-            self.engine.forget_turn_failure(&id).await?;
             return Ok(Recorded::unchanged(None));
         }
         let number = last.map_or(0, |last| last.number) + 1;
