@@ -52,8 +52,9 @@ pub struct RestoreTree {
     pub tree: String,
     /// Paths whose content is written.
     pub written: Vec<Vec<u8>>,
-    /// Those of them that the tree of now does not have: what is there all the same is ignored, and recorded nowhere.
-    pub new: Vec<Vec<u8>>,
+    /// The paths of `written` that the current tree does not have. If a file is there, git ignores it and no turn has a copy,
+    /// so the restore is refused. Empty: such files are replaced.
+    pub must_be_free: Vec<Vec<u8>>,
     /// Paths that are deleted first.
     pub deleted: Vec<Vec<u8>>,
     /// Every object of the tree that the project's commit does not have.
@@ -237,8 +238,8 @@ impl Engine {
         let mut input = restore.pack;
         let written = restore.written.iter().map(|path| (b'w', path));
         let deleted = restore.deleted.iter().map(|path| (b'd', path));
-        let new = restore.new.iter().map(|path| (b'n', path));
-        for (kind, path) in written.chain(deleted).chain(new) {
+        let free = restore.must_be_free.iter().map(|path| (b'n', path));
+        for (kind, path) in written.chain(deleted).chain(free) {
             input.push(kind);
             input.extend_from_slice(path);
             input.push(0);
@@ -255,9 +256,10 @@ impl Engine {
         let answer = ask(&keeper, question, keep).await?;
         self.inner.trees.forget(id);
         let in_the_way = answer.good("checkout-index")?;
-        let paths = in_the_way.split(|byte| *byte == 0);
-        let paths = paths.filter(|path| !path.is_empty());
-        Ok(paths.map(<[u8]>::to_vec).collect())
+        // The last path of many may be cut.
+        let whole = in_the_way.split_inclusive(|byte| *byte == 0);
+        let whole = whole.filter_map(|path| path.strip_suffix(b"\0"));
+        Ok(whole.map(<[u8]>::to_vec).collect())
     }
 
     /// Lets git inside write the tree of a running workspace; its pack goes to `pack`.

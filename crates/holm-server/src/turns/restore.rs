@@ -1,6 +1,6 @@
 //! `reset --at @3`: gives the tree of a live workspace the content of an earlier turn. Only the files that
 //! differ are written, by git inside; HEAD, branches, the index and the volumes stay. The state before becomes
-//! a turn first, and an ignored file, which no turn has, is not replaced.
+//! a turn first. An ignored file, which no turn has, is replaced only with `--force`.
 
 use super::Effort;
 use crate::App;
@@ -82,7 +82,7 @@ impl App {
                 restore.deleted.push(change.path);
             } else {
                 if is_new && ignored == Ignored::Keep {
-                    restore.new.push(change.path.clone());
+                    restore.must_be_free.push(change.path.clone());
                 }
                 restore.written.push(change.path);
             }
