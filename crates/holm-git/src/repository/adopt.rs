@@ -53,7 +53,7 @@ pub struct Staged {
     journal: Journal,
 }
 
-/// How much differs.
+/// The number of files and lines that differ between two trees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     pub files: usize,

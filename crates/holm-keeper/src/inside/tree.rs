@@ -60,7 +60,7 @@ pub enum Leader {
 
 /// SIGTERM to all, SIGKILL to what is left after the grace period. Returns whether nothing is left.
 pub fn end(tree: &Tree, grace: Duration) -> bool {
-    let mut reported = HashSet::new();
+    let mut signalled = HashSet::new();
     let begun = Instant::now();
     let mut pause = SHORTEST_PAUSE;
     loop {
@@ -77,7 +77,7 @@ pub fn end(tree: &Tree, grace: Duration) -> bool {
             let stays = tree.leader_is == Leader::Ours && pid == tree.leader && !is_alone;
             if elapsed >= grace && !stays {
                 send(pid, Signal::KILL);
-            } else if reported.insert(pid) {
+            } else if signalled.insert(pid) {
                 send(pid, Signal::TERM);
                 // A stopped process handles the signal only when it is continued.
                 send(pid, Signal::CONT);
@@ -91,7 +91,7 @@ pub fn end(tree: &Tree, grace: Duration) -> bool {
 /// SIGTERM to every direct child of init, and then to those that these leave: a server ends its own
 /// processes in the right order. Kills nothing. Returns whether all ended.
 pub fn end_all(limit: Duration) -> bool {
-    let mut reported = HashSet::new();
+    let mut signalled = HashSet::new();
     let begun = Instant::now();
     let mut pause = SHORTEST_PAUSE;
     loop {
@@ -103,7 +103,7 @@ pub fn end_all(limit: Duration) -> bool {
             return false;
         }
         for process in left {
-            if process.parent <= 1 && reported.insert(process.pid) {
+            if process.parent <= 1 && signalled.insert(process.pid) {
                 send(process.pid, Signal::TERM);
                 send(process.pid, Signal::CONT);
             }

@@ -35,8 +35,8 @@ impl MemoryKills {
         }
     }
 
-    /// How many processes the kernel has killed for want of memory; new ones go to the log.
-    pub fn count(&self) -> u64 {
+    /// Reads how many processes the kernel has killed for want of memory, logs new ones, and returns the number.
+    pub fn update_count(&self) -> u64 {
         let kills = self.platform.memory_kills();
         let mut noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
         if kills > noticed.kills {
@@ -53,7 +53,7 @@ impl MemoryKills {
     /// Whether what just ended did so for want of memory.
     pub fn has_just_killed(&self) -> bool {
         const JUST: Duration = Duration::from_secs(1);
-        self.count();
+        self.update_count();
         let noticed = self.noticed.lock().unwrap_or_else(PoisonError::into_inner);
         noticed.at.is_some_and(|at| at.elapsed() < JUST)
     }

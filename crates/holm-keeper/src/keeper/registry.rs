@@ -247,7 +247,7 @@ impl Registry {
             version: self.plan.version,
             id: self.plan.id.clone(),
             isolation: Isolation {
-                oom_kills: self.memory_kills.count(),
+                oom_kills: self.memory_kills.update_count(),
                 ..self.isolation.clone()
             },
             ending: self.why_ended().map(str::to_owned),
@@ -423,7 +423,7 @@ impl Registry {
             FromInit::Exited { pid, code } => {
                 if code == KILLED {
                     // Perhaps an OOM kill, which is logged.
-                    self.memory_kills.count();
+                    self.memory_kills.update_count();
                     self.watchers.wake();
                 }
                 if let Some(mut running) = state.running.remove(&pid) {

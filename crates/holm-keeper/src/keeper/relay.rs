@@ -138,7 +138,7 @@ impl<'a> Relay<'a> {
             taken: 0,
             close_stdin: false,
             timed_out: false,
-            memory_kills: registry.memory_kills().count(),
+            memory_kills: registry.memory_kills().update_count(),
             kept: door.map(|door| Kept {
                 door,
                 output: Output::default(),
@@ -555,7 +555,7 @@ impl<'a> Relay<'a> {
         if registry.why_ended() == Some(limits::DISK) {
             return Some("the workspace was stopped: it takes more disk than its limit");
         }
-        (code == KILLED && registry.memory_kills().count() > self.memory_kills)
+        (code == KILLED && registry.memory_kills().update_count() > self.memory_kills)
             .then_some("killed: the workspace reached its limit of memory")
     }
 

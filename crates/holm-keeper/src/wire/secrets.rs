@@ -73,7 +73,8 @@ pub enum RenewalRequest {
 pub enum RenewalAnswer {
     /// The user's copy is what the keeper has: the token host has to be asked.
     Ask,
-    /// The keeper has what is valid now; the agent is told this.
+    /// The keeper's tokens are valid; it passes these to the agent. The wire name is `told`, because running keepers of
+    /// earlier releases use it.
     #[serde(rename = "told")]
     Renewed(NewTokens),
     Refused(String),

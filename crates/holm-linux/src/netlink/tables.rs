@@ -42,7 +42,7 @@ const UDP: u8 = 17;
 const DNS: u16 = 53;
 
 /// Logged refusals per second; the others are refused silently.
-const REPORTED_PER_SECOND: u64 = 200;
+const LOGGED_PER_SECOND: u64 = 200;
 
 /// The targets of `translate`.
 #[derive(Clone, Copy, Debug)]
@@ -272,8 +272,8 @@ impl Transaction {
         self.rule(OUT, judged.verdict(JUMP, Some(RULES)));
         self.rule(OUT, Rule::default().verdict(GOTO, Some(REFUSE)));
 
-        let reported = Rule::default().limited(REPORTED_PER_SECOND).reported();
-        self.rule(REFUSE, reported);
+        let logged = Rule::default().limited(LOGGED_PER_SECOND).logged();
+        self.rule(REFUSE, logged);
         let reset = Rule::default().protocol(TCP).rejected(1, 0);
         self.rule(REFUSE, reset);
         // Port unreachable, for either version of IP.
@@ -513,7 +513,7 @@ impl Rule {
         self.add("limit", data)
     }
 
-    fn reported(self) -> Self {
+    fn logged(self) -> Self {
         let data = Attributes::default()
             .bytes(1, &GROUP.to_be_bytes())
             .number(3, LENGTH)

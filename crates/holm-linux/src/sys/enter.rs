@@ -46,8 +46,8 @@ pub fn sockets(of: BorrowedFd<'_>, wanted: Wanted, count: usize) -> io::Result<V
     let mut received = Vec::new();
     numbers.read_to_end(&mut received)?;
     let (received, _) = received.as_chunks();
-    // SAFETY: the child made these descriptors in the table that it shares with this process, and told
-    // each of them once.
+    // SAFETY: the child made these descriptors in the table that it shares with this process, and wrote
+    // each number to the pipe once.
     let made = received
         .iter()
         .map(|number| unsafe { OwnedFd::from_raw_fd(i32::from_ne_bytes(*number)) });

@@ -161,14 +161,14 @@ async fn run(argv: &[String], input: Option<&str>, home: &Path) -> Result<(), St
             // A program that does not read its input says by its exit code whether that is right.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
-        let mut complaint = Vec::new();
+        let mut stderr_text = Vec::new();
         if let Some(stderr) = stderr {
-            // What cannot be read is not told.
-            let _ = stderr.take(MOST_STDERR).read_to_end(&mut complaint).await;
+            // If stderr cannot be read, the message goes without it.
+            let _ = stderr.take(MOST_STDERR).read_to_end(&mut stderr_text).await;
         }
-        (child.wait().await, complaint)
+        (child.wait().await, stderr_text)
     };
-    let Ok((ended, complaint)) = tokio::time::timeout(limit(), work).await else {
+    let Ok((ended, stderr_text)) = tokio::time::timeout(limit(), work).await else {
         if let Some(pid) = pid {
             // It has ended meanwhile, or is ended now.
             let _ = kill_process_group(pid, Signal::KILL);
@@ -178,10 +178,10 @@ async fn run(argv: &[String], input: Option<&str>, home: &Path) -> Result<(), St
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
-            let complaint = String::from_utf8_lossy(&complaint);
+            let stderr_text = String::from_utf8_lossy(&stderr_text);
             Err(format!(
                 "{program} ended with {status}: {}",
-                complaint.trim()
+                stderr_text.trim()
             ))
         }
         Err(error) => Err(format!("{program} cannot be waited for: {error}")),

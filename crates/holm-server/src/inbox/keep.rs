@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 const OPENED: &str = "inbox.opened";
 pub const CLOSED: &str = "inbox.closed";
 
-/// Changes that follow each other this closely are looked at together, after the last of them: `up` and a run are several.
+/// The inbox is computed again when no change has arrived for this long, because `up` and a run cause several changes.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Changes that never pause are looked at after this time.
+/// The inbox is computed again at the latest after this time, even if changes keep arriving.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often to look whether an agent has stalled, while one runs.

@@ -228,7 +228,7 @@ fn verdict(entry: Option<&Entry>, blob: &Blob, is_listed: bool, is_ignored: bool
     }
 }
 
-/// Whether one of these is above the path.
+/// Whether `above` has a parent directory of the path.
 fn is_below(above: &HashSet<&[u8]>, path: &[u8]) -> bool {
     let mut places = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     places.any(|(place, _)| above.contains(&path[..place]))

@@ -107,7 +107,7 @@ fn begin<'a>(
     cancelled: PipeReader,
 ) -> io::Result<Begun<'a>> {
     let record = Writer::begin(&held.directory, ROOM)?;
-    let memory_kills = registry.memory_kills().count();
+    let memory_kills = registry.memory_kills().update_count();
     let (exit, exit_inside) = io::pipe()?;
     let helper = registry.plan.helper.as_os_str();
     let ours =
@@ -304,7 +304,7 @@ impl Work<'_> {
         if registry.has_ended() {
             return Ok(ended(code, RunEnding::Died, None));
         }
-        let is_short = code == KILLED && registry.memory_kills().count() > self.memory_kills;
+        let is_short = code == KILLED && registry.memory_kills().update_count() > self.memory_kills;
         let why = is_short.then(|| "killed: the workspace reached its limit of memory".to_owned());
         Ok(ended(code, RunEnding::Exited, why))
     }

@@ -80,7 +80,7 @@ impl Run {
         if let Some(earlier) = self.earlier {
             end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
         }
-        let memory_kills = self.registry.memory_kills().count();
+        let memory_kills = self.registry.memory_kills().update_count();
         let (started, exit) = match self.spawn() {
             Ok((started, exit)) => (started, Some(exit)),
             Err(error) => (Started::not(&error), None),
@@ -337,7 +337,7 @@ impl Pump {
         {
             self.run.registry.signal(pid, libc::SIGKILL);
         }
-        let kills = self.run.registry.memory_kills().count();
+        let kills = self.run.registry.memory_kills().update_count();
         let cause = (code == KILLED && kills > self.memory_kills)
             .then(|| "the workspace reached its limit of memory".to_owned());
         let cause = cause.or(self.missing.line().filter(|_| code != 0));

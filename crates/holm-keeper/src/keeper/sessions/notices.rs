@@ -158,8 +158,7 @@ impl Pace {
 // === impl State ===
 
 impl State {
-    /// Whether a watcher that was sent everything up to `told` has something to send. What others acknowledged is not news
-    /// to a watcher that has just come.
+    /// Whether a notice is waiting that is newer than `reported`, the last one that this watcher was sent.
     fn has_news(&self, reported: u64) -> bool {
         self.waiting.iter().any(|one| one.number > reported)
     }
