@@ -118,7 +118,8 @@ export async function loadTurn(id: string): Promise<void> {
   lastTurns.value = new Map(lastTurns.value).set(id, null);
   const { turns } = await api.get("/api/v1/workspaces/{id}/turns", { path: { id } });
   const last = turns.at(-1) ?? null;
-  lastTurns.value = new Map(lastTurns.value).set(id, last && turns.length > 1 ? await sinceStart(id, last) : last);
+  const shown = last && turns.length > 1 ? await sinceStart(id, last) : last;
+  lastTurns.value = new Map(lastTurns.value).set(id, shown);
 }
 
 /** A turn with the numbers of all changes since the start; the turn's own are about the turn before. */
