@@ -11,7 +11,7 @@ import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
-import { hostsOf } from "./workspace/egress";
+import { hostsOf, type Host } from "./workspace/egress";
 import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: () => void; onMute: () => void }) {
@@ -169,8 +169,6 @@ function Around({ workspace }: { workspace: Workspace }) {
       hostsOf((await api.get("/api/v1/workspaces/{id}/egress", { path: { id: workspace.id }, query: { limit: 200 }, signal })).egress),
     [workspace.id],
   );
-  const reached = [...new Set(hosts.value?.filter((host) => !host.refused).map((host) => host.name.replace(/:443$|:80$/, "")))];
-  const refused = hosts.value?.filter((host) => host.refused).length ?? 0;
   return (
     <dl class="around">
       {message && (
@@ -223,21 +221,31 @@ function Around({ workspace }: { workspace: Workspace }) {
       <div>
         <dt>Went out to</dt>
         <dd>
-          {reached.length ? (
-            reached.slice(0, 8).map((host, i) => (
-              <span key={host}>
-                {i > 0 && ", "}
-                <span class="mono">
-                  <Text value={host} />
-                </span>
-              </span>
-            ))
-          ) : (
-            <span class="faint">nothing</span>
-          )}
-          <span class={refused ? "is-needs" : "faint"}>; {refused ? `${plural(refused, "address", "addresses")} refused` : "nothing refused"}</span>
+          {hosts.value ? <Reached hosts={hosts.value} /> : <span class="faint">{hosts.fault ? "cannot be read" : "…"}</span>}
         </dd>
       </div>
     </dl>
+  );
+}
+
+function Reached({ hosts }: { hosts: Host[] }) {
+  const reached = [...new Set(hosts.filter((host) => !host.refused).map((host) => host.name.replace(/:443$|:80$/, "")))];
+  const refused = hosts.filter((host) => host.refused).length;
+  return (
+    <>
+      {reached.length ? (
+        reached.slice(0, 8).map((host, i) => (
+          <span key={host}>
+            {i > 0 && ", "}
+            <span class="mono">
+              <Text value={host} />
+            </span>
+          </span>
+        ))
+      ) : (
+        <span class="faint">nothing</span>
+      )}
+      <span class={refused ? "is-needs" : "faint"}>; {refused ? `${plural(refused, "address", "addresses")} refused` : "nothing refused"}</span>
+    </>
   );
 }
