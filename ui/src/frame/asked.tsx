@@ -111,7 +111,7 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
     try {
       await reset(one.workspace, { at: one.at, volume: one.volume, force: Boolean(why) });
     } catch (cause) {
-      if (cause instanceof Fault && cause.status === 409 && !why) setWhy(cause.message);
+      if (cause instanceof Fault && cause.code === "unsaved_work" && !why) setWhy(cause.message);
       else {
         failed(`Cannot reset ${nameOf(one.workspace)}`, cause);
         close();

@@ -96,7 +96,7 @@ export async function remove(one: Workspace, force = false): Promise<void> {
     gone.value = new Map(gone.value).set(one.id, one);
     toast(`Removed ${nameOf(one)}; it stays in the trash`, () => restore(one.id));
   } catch (cause) {
-    if (!(cause instanceof Fault) || cause.status !== 409 || force) {
+    if (!(cause instanceof Fault) || cause.code !== "unsaved_work" || force) {
       failed(`Cannot remove ${nameOf(one)}`, cause);
       return;
     }
