@@ -102,7 +102,7 @@ function Lost({ why }: { why: string }) {
 }
 
 function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> }) {
-  const [why, setWhy] = useState(one.why ?? "");
+  const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
   const name = nameOf(one.workspace);
   const title = one.volume ? `Reset volume ${one.volume} of ${name}` : `Reset ${name} to ${one.at ?? "its beginning"}`;
@@ -140,9 +140,7 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
         <p>
           {one.volume
             ? "The volume's data goes back to its seed; code stays. Services that use it restart."
-            : one.at?.startsWith("@")
-              ? "The files of that turn come back. The state before becomes a turn first."
-              : "Code and volumes go back to that state. Unsaved work is asked about first."}
+            : "Code and volumes go back to that state. Unsaved work is asked about first."}
         </p>
       )}
     </Dialog>

@@ -10,7 +10,7 @@ import { failed, toast } from "./toast";
 export type Asked =
   | { kind: "rename" | "fork" | "snapshot"; workspace: Workspace; at?: string }
   | { kind: "remove"; workspace: Workspace; why: string }
-  | { kind: "reset"; workspace: Workspace; at?: string; volume?: string; why?: string };
+  | { kind: "reset"; workspace: Workspace; at?: string; volume?: string };
 export const asked = signal<Asked | null>(null);
 
 const at = (one: Workspace) => ({ path: { id: one.id } });
