@@ -33,7 +33,7 @@ export const Unsaved = ({ one }: { one: Workspace }) =>
 
 export const Left = ({ one }: { one: Workspace }) =>
   one.expires_at ? (
-    <span title={full(one.expires_at)}>{left(one.expires_at, minute.value)} left</span>
+    <span title={full(one.expires_at)}>{left(one.expires_at, minute.value)}</span>
   ) : (
     <>until the disk needs room</>
   );
