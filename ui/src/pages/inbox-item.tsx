@@ -42,7 +42,7 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
           </span>
         </p>
         <h2 class="ask__title">
-          {item.reason === "question" && session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
+          {item.reason === "question" && session ? <QuestionText item={item} session={session} /> : <Text value={item.text} />}
         </h2>
         {item.reason === "question" && item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
         <div class="ask__acts">
@@ -83,7 +83,7 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
 }
 
 /** What the session asks, as its screen has it; without a question mark there, what holm recorded. */
-export const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
+export const QuestionText = ({ item, session }: { item: InboxItem; session: Session }) => (
   <Text value={questionOf(useScreen(session)?.text ?? "") ?? item.text} />
 );
 

@@ -141,17 +141,17 @@ function Reply({ session, screen }: { session: Session; screen: string }) {
   );
 }
 
-/** The last output of the newest run that failed, or of a service that did. */
+/** The last output of a failed check, a failed service and the newest failed run. */
 export function RunTail({ workspace }: { workspace: Workspace }) {
   const broken = workspace.services.find((one) => serviceState(one) === "failed");
   const run = runsOf.value.get(workspace.id)?.find((one) => one.state !== "succeeded" && one.state !== "running");
-  const tail = useServiceTail(workspace.id, broken?.name ?? null);
+  const tail = useLogTail(workspace.id, broken?.name ?? null);
   const checks = useLoad(
     async (signal) => (await api.get("/api/v1/workspaces/{id}/checks", { path: { id: workspace.id }, signal })).checks,
     [workspace.id],
   );
   const check = checks.value?.find((one) => one.state === "failed")?.name ?? null;
-  const checkTail = useServiceTail(workspace.id, check && `check/${check}`);
+  const checkTail = useLogTail(workspace.id, check && `check/${check}`);
   return (
     <>
       {check && (
@@ -211,19 +211,19 @@ const Tail = ({ lines }: { lines: string[] }) => (
   </pre>
 );
 
-function useServiceTail(id: string, service: string | null): string[] {
+function useLogTail(id: string, source: string | null): string[] {
   const { value } = useLoad(
     async (signal) => {
-      if (!service) return [];
+      if (!source) return [];
       const found: string[] = [];
       for await (const line of lines<{ text: string }>("get", `/api/v1/workspaces/${id}/logs`, {
-        query: { services: service, last: ROWS },
+        query: { services: source, last: ROWS },
         signal,
       }))
         found.push(line.text);
       return found;
     },
-    [id, service],
+    [id, source],
   );
   return value ?? [];
 }
