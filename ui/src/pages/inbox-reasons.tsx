@@ -4,7 +4,7 @@ import type { Session, Workspace } from "../api/types";
 import { bytes, plural, seconds, sizeText } from "../lib/format";
 import { Button, Cap, Coloured, Pm, Text } from "../parts/basic";
 import { useAction, useDraft, useEvents, useLoad } from "../parts/hooks";
-import { copy } from "../state/actions";
+import { AllowLine, LineToAdd } from "../parts/lines-to-copy";
 import { serviceState } from "../state/attention";
 import { paths } from "../state/route";
 import { numbers, runsOf } from "../state/store";
@@ -281,38 +281,6 @@ export function Refused({ workspace }: { workspace: Workspace }) {
     </div>
   );
 }
-
-export const AllowLine = ({ line }: { line: string }) => (
-  <LineToAdd file="holm.toml" table="egress" line={line.replace(/^\[egress\] /, "")} what="allow it" then="holm reload" />
-);
-
-/** A setting that the page does not write: the line, and where it belongs. */
-export const LineToAdd = (of: { file: string; table: string; line: string; what: string; then?: string }) => (
-  <>
-    <p class="f__hint">
-      To {of.what}, add this to <code>{of.file}</code> under <code>[{of.table}]</code>
-      {of.then && (
-        <>
-          {" "}
-          and type <code>{of.then}</code>
-        </>
-      )}
-      :
-    </p>
-    <CopyLine line={of.line} />
-  </>
-);
-
-export const CopyLine = ({ line }: { line: string }) => (
-  <div class="cmdline">
-    <code>
-      <Text value={line} />
-    </code>
-    <Button small icon="copy" onClick={() => void copy(line)}>
-      Copy
-    </Button>
-  </div>
-);
 
 export function Limit({ workspace }: { workspace: Workspace }) {
   const now = numbers.value.get(workspace.id);

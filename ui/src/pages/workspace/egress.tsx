@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import type { EgressEntry } from "../../api/types";
 import { bytes, clock, count } from "../../lib/format";
 import { Button, Glyph, Text } from "../../parts/basic";
+import { AllowLine } from "../../parts/lines-to-copy";
 import { Sheet } from "../../parts/overlay";
-import { AllowLine } from "../inbox-reasons";
 
 export interface Host {
   name: string;

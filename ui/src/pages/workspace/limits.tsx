@@ -6,9 +6,9 @@ import type { Workspace } from "../../api/types";
 import { bytes, bytesOf, sizeText } from "../../lib/format";
 import { Button, Meter, Spark, Text } from "../../parts/basic";
 import { useLoad } from "../../parts/hooks";
+import { CopyLine } from "../../parts/lines-to-copy";
 import { Sheet } from "../../parts/overlay";
 import { numbers } from "../../state/store";
-import { CopyLine } from "../inbox-reasons";
 
 export function Limits({ one }: { one: Workspace }) {
   const [raising, setRaising] = useState(false);
