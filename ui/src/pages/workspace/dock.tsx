@@ -171,7 +171,7 @@ function sentence(event: HolmEvent): ComponentChildren {
     case "check.ended":
       return (
         <>
-          Check <b>{says("check") ?? says("name")}</b> {event.type === "check.ended" ? "ended" : "began"}
+          Check <b>{says("check")}</b> {event.type === "check.ended" ? "ended" : "began"}
           {event.state ? <>: {says("state")}</> : null}
         </>
       );

@@ -162,22 +162,22 @@ function Loaded({ one }: { one: Workspace }) {
                     { label: "Snapshot…", icon: "snapshot", run: () => ask("snapshot") },
                   ]
                 : []),
-                { label: "Rename…", icon: "file", note: "F2", run: () => ask("rename") },
-                {
-                  label: "Take the canonical ports",
-                  icon: "anchor",
-                  note: "h",
-                  run: () => void takePorts(one),
+              { label: "Rename…", icon: "file", note: "F2", run: () => ask("rename") },
+              {
+                label: "Take the canonical ports",
+                icon: "anchor",
+                note: "h",
+                run: () => void takePorts(one),
+              },
+              { label: "Restart", icon: "restart", note: "R", run: () => void restart(one) },
+              {
+                label: "Reset to its beginning…",
+                icon: "undo",
+                run: () => {
+                  asked.value = { kind: "reset", workspace: one };
                 },
-                { label: "Restart", icon: "restart", note: "R", run: () => void restart(one) },
-                {
-                  label: "Reset to its beginning…",
-                  icon: "undo",
-                  run: () => {
-                    asked.value = { kind: "reset", workspace: one };
-                  },
-                },
-                { label: "Remove", icon: "trash", danger: true, run: () => void remove(one) },
+              },
+              { label: "Remove", icon: "trash", danger: true, run: () => void remove(one) },
             ]}
           />
         </div>
