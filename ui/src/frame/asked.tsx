@@ -22,7 +22,7 @@ export function Questions() {
           label="Label"
           start={one.workspace.label}
           verb="Rename"
-          hint="Id, ports, data and the branch inside stay. Previews get a new address; what the browser keeps for the old one stays there."
+          hint="Id, ports, data and the branch inside stay. Previews get a new address; cookies and stored data of the old address do not move."
           onClose={close}
           onGive={(word) => rename(one.workspace, word)}
         />

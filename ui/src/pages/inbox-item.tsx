@@ -112,7 +112,7 @@ function Middle({ item, workspace, session }: { item: InboxItem; workspace: Work
       return (
         <>
           <p class="dim">
-            Both are live and changed the same lines, so one of them will not merge after the other:{" "}
+            This workspace and each of these changed the same lines. After you merge one of them, the other conflicts:{" "}
             {others(item).map((id, i) => (
               <span key={id}>
                 {i > 0 && ", "}
