@@ -150,7 +150,7 @@ function Changes({ one }: { one: Workspace }) {
         {turn ? (
           <div>
             <span class="grow">
-              Turn @{turn.n}{" "}
+              Since the start, turn @{turn.n}{" "}
               <span class="faint">
                 <Ago time={turn.at} />
               </span>
