@@ -111,7 +111,7 @@ pub fn naive(tar: &[u8], into: &Path) {
     child.wait().unwrap();
 }
 
-/// An image with its blobs; the manifest is last.
+/// An image. Its last blob is the config.
 #[derive(Clone)]
 pub struct Image {
     pub blobs: Vec<Vec<u8>>,
@@ -129,7 +129,7 @@ pub fn describe(media_type: &str, bytes: &[u8]) -> Descriptor {
     }
 }
 
-/// An image of compressed layers.
+/// An image of these tar files, each compressed with gzip.
 pub fn image(layers: &[Vec<u8>]) -> Image {
     let ids: Vec<String> = layers
         .iter()
