@@ -1,17 +1,15 @@
 // One item: its reason, what there is to see, the field or button that answers it, and what stands around it.
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api/client";
 import type { InboxItem, Session, Workspace } from "../api/types";
 import { clock, plural } from "../lib/format";
 import { Ago, Button, Cap, Glyph, Icon, Pm, Text } from "../parts/basic";
-import { useLoad } from "../parts/hooks";
 import { Menu } from "../parts/overlay";
 import { asked, remove, startOrStop } from "../state/actions";
 import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
-import { hostsOf, type Host } from "./workspace/egress";
+import { Unread, useHosts, type Host } from "./workspace/egress";
 import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: () => void; onMute: () => void }) {
@@ -164,11 +162,7 @@ function Around({ workspace }: { workspace: Workspace }) {
   const message = firstMessage(workspace.id);
   const turn = lastTurns.value.get(workspace.id);
   const page = preview(workspace);
-  const hosts = useLoad(
-    async (signal) =>
-      hostsOf((await api.get("/api/v1/workspaces/{id}/egress", { path: { id: workspace.id }, query: { limit: 200 }, signal })).egress),
-    [workspace.id],
-  );
+  const hosts = useHosts(workspace.id);
   return (
     <dl class="around">
       {message && (
@@ -221,7 +215,7 @@ function Around({ workspace }: { workspace: Workspace }) {
       <div>
         <dt>Went out to</dt>
         <dd>
-          {hosts.value ? <Reached hosts={hosts.value} /> : <span class="faint">{hosts.fault ? "cannot be read" : "…"}</span>}
+          {hosts.value ? <Reached hosts={hosts.value} /> : <Unread fault={hosts.fault} />}
         </dd>
       </div>
     </dl>

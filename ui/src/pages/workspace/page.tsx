@@ -12,6 +12,7 @@ import { go, paths } from "../../state/route";
 import { firstMessage, byId, gone, inboxOf, lastTurns, loaded, loadTurn, nameOf, runsOf, sessionsOf, workspaces } from "../../state/store";
 import type { Workspace } from "../../api/types";
 import { Dock, TABS, type Tab } from "./dock";
+import { useHosts } from "./egress";
 import { Facts } from "./facts";
 import { Sessions } from "./sessions";
 
@@ -63,6 +64,7 @@ function useDock(): [Tab, (tab: Tab) => void] {
 
 function Loaded({ one }: { one: Workspace }) {
   const [dock, setDock] = useDock();
+  const hosts = useHosts(one.id);
   const is = standing(
     one,
     inboxOf.value.get(one.id),
@@ -194,9 +196,9 @@ function Loaded({ one }: { one: Workspace }) {
       <div class="ws">
         <div class="ws__work">
           <Sessions one={one} />
-          <Dock one={one} shown={dock} onShow={setDock} />
+          <Dock one={one} hosts={hosts} shown={dock} onShow={setDock} />
         </div>
-        <Facts one={one} onEgress={() => setDock("egress")} />
+        <Facts one={one} hosts={hosts} onEgress={() => setDock("egress")} />
       </div>
     </>
   );
