@@ -342,12 +342,16 @@ fn a_watch_checks_each_new_turn_until_it_is_ended() {
     eventually("a good turn", || count(&island, "ended test passed") == 2);
     // An edit without a turn is not checked.
     island.sh("x", "echo bad > a.txt").ok();
-    let turns = [(); 3].map(|()| {
+    edit("good third");
+    eventually("a third good tree", || {
+        count(&island, "ended test passed") == 3
+    });
+    let turns = [(); 4].map(|()| {
         let list: Value = serde_json::from_str(&watch.line()).unwrap();
         list["turn"].clone()
     });
-    assert_eq!(json!(turns), json!([null, 1, 2]));
+    assert_eq!(json!(turns), json!([null, 1, 2, 3]));
     watch.signal(Signal::INT);
     assert_eq!(watch.code(), Some(130));
-    assert_eq!(count(&island, "started test"), 3);
+    assert_eq!(count(&island, "started test"), 4);
 }
