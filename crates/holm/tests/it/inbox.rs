@@ -305,6 +305,10 @@ fn an_agent_that_neither_writes_nor_works_has_stalled() {
 fn work_that_could_not_be_recorded_is_told_until_it_is() {
     let island = Island::new();
     island.repository("shop").up("x");
+    let first = ["run", "x", "--", "sh", "-c", "echo first > f.txt"];
+    island.holm(&first).ok();
+    // A look closes the item of the recorded turn.
+    island.holm(&["review", "x", "--stat", "--looked"]).ok();
     let run = ["run", "x", "--", "sh", "-c", "echo x > f.txt"];
     island.holm_at(&island.home(), "turn:before:fail", &run);
     let found = told(&island, "x");
@@ -317,6 +321,8 @@ fn work_that_could_not_be_recorded_is_told_until_it_is() {
         "{failed}"
     );
     assert_eq!(events(&island, "turn.failed").len(), 1);
+    let review = island.holm(&["review", "x", "--stat"]).ok();
+    assert!(review.stderr.contains("not be recorded"), "{review:?}");
     let review = island.holm(&["review", "x", "--mark", "--stat"]).ok();
     assert!(!review.stderr.contains("not be recorded"), "{review:?}");
     assert_eq!(told(&island, "x"), [] as [&str; 0]);
