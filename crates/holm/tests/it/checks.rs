@@ -207,7 +207,6 @@ fn attack_212_nothing_of_the_agents_workspace_but_its_tree_reaches_a_check() {
 #[test]
 fn a_check_has_layers_services_secrets_and_volumes_of_its_own() {
     let island = Island::new();
-    let repository = island.repository("shop");
     let holm_toml = r#"
 [project]
 setup = ["echo made > made.out"]
@@ -226,9 +225,8 @@ volumes = "current"
 [checks.web]
 run = "python3 -c 'import urllib.request as r; r.urlopen(\"http://127.0.0.1:3000\")'"
 "#;
-    repository.write("holm.toml", holm_toml);
-    repository.write(".gitignore", "*.out\n");
-    repository.commit("files");
+    let files = [("holm.toml", holm_toml), (".gitignore", "*.out\n")];
+    let repository = island.repository_of("shop", &files);
     let mut set = island.holm_command(&repository.path, &["secret", "set", "KEY"]);
     let mut set = Running::new(&mut set);
     set.write("value-of-the-key\n");

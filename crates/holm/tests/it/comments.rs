@@ -15,9 +15,7 @@ fn comments(island: &Island) -> Vec<Value> {
 #[test]
 fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
     let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", HOLM_TOML);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", HOLM_TOML)]);
     repository.up("x");
     island
         .sh("x", "printf 'a\\nb\\nc\\n' > f.txt; rm README.md")
@@ -157,10 +155,8 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
 #[test]
 fn a_round_is_typed_into_the_only_session_of_an_agent() {
     let island = Island::new();
-    let repository = island.repository("shop");
     let agent = "[agents.typed]\ncommand = [\"sh\", \"-c\", \"cat > got\"]\n";
-    repository.write("holm.toml", agent);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", agent)]);
     repository.up("x");
     island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
     let new = ["session", "new", "x", "--agent", "typed", "--json"];
@@ -254,9 +250,7 @@ command = ["sh", "-c", "echo \"$(cat)\" >> got"]
 #[test]
 fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
     let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", KEEPER);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", KEEPER)]);
     repository.up("x");
     island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
     let send = |text: &str| {
