@@ -293,7 +293,7 @@ fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
     island.holm(&run).ok();
     assert_eq!(got("third"), 1);
 
-    // What was typed into a session and not confirmed says so, and is not sent again.
+    // A round that the daemon typed before it died is marked `not confirmed` and is not sent again.
     let new = ["session", "new", "x", "--agent", "kept", "--json"];
     let session = island.holm(&new).ok().json()["id"].clone();
     island.holm(&["comment", "x", "f.txt:1", "fourth"]).ok();

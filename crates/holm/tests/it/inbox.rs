@@ -141,7 +141,7 @@ fn agents_ask_and_an_answer_closes_the_item() {
         Act::Meanwhile(&look),
         Act::Type("\u{1c}"),
     ];
-    // As the item says.
+    // The item's command names the workspace.
     island.play(&path, &["session", "attach", "shop/x"], &acts);
     assert_eq!(std::fs::read_to_string(seen).unwrap(), "0\n");
     waits_for(
