@@ -340,6 +340,11 @@ fn a_watch_checks_each_new_turn_until_it_is_ended() {
     eventually("a good turn", || count(&island, "ended test passed") == 2);
     // An edit without a turn is not checked.
     island.sh("x", "echo bad > a.txt").ok();
+    let review = island.holm(&["review", "x", "--json"]).ok().json();
+    assert_eq!(
+        json!([review["to"], review["changed_since"]]),
+        json!([2, true])
+    );
     edit("good third");
     eventually("a third good tree", || {
         count(&island, "ended test passed") == 3
