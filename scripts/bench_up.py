@@ -57,8 +57,7 @@ def up_and_exec(bench, repository, times, name):
     )
     made = [workspace["id"] for workspace in bench.listed() if workspace["label"].startswith(f"{name}-")]
     bench.holm("rm", "--force", *made)
-    bench.row("… `up` alone", str(bench.repeat(len(alone), lambda number: alone[number])))
-    return both, again, peer
+    return both, bench.repeat(len(alone), lambda number: alone[number]), again, peer
 
 
 def measure_exec(bench, repository):
@@ -76,11 +75,12 @@ def measure_live(bench, repository):
     found = []
     for level in levels:
         live(bench, repository, level)
-        both, again, peer = up_and_exec(bench, repository, times, f"up{level}")
+        both, alone, again, peer = up_and_exec(bench, repository, times, f"up{level}")
         found.append(both)
         what = f"{SMALL:,} files, {level} live"
         bench.ratio(f"`up` to first `exec` done, {what}", both, 3.5, "bwrap … true", peer)
         bench.row("… its slowest of a hundred", f"{both.p99:.1f} ms", "≤ 2 x p50", f"{both.p99 / both.p50:.2f} x p50", both.p99 / both.p50 / 2)
+        bench.row("… `up` alone", str(alone))
         bench.ratio(f"`exec … true`, {level} live", again, 1.0, "bwrap … true", peer)
     flat = found[-1].p50 / found[0].p50
     bench.row(f"`up` with {levels[-1]} live beside 1", f"{flat:.2f} x", "≤ 1.15 x", "", flat / 1.15)
@@ -221,10 +221,11 @@ def measure_scale(bench, repository):
     points = []
     for level in range(step, count + 1, step):
         live(bench, repository, level)
-        both, again, peer = up_and_exec(bench, repository, 5, f"scale{level}")
+        both, alone, again, peer = up_and_exec(bench, repository, 5, f"scale{level}")
         available = int(next(line for line in open("/proc/meminfo") if line.startswith("MemAvailable")).split()[1]) / 1024
         points.append({"live": level, "up": both.p50, "exec": again.p50, "bwrap": peer.p50, "available": available})
         bench.row(f"`up` to first `exec` done, {level} live", str(both), "", f"{both.p50 / peer.p50:.1f} x bwrap, {available:,.0f} MB of memory available")
+        bench.row("… `up` alone", str(alone))
     running = sum(workspace["state"] == "running" for workspace in bench.listed())
     bench.row(f"{count} live workspaces", f"{running} run", f"{count}", "", count / max(running, 1))
     measure_listing(bench, count)

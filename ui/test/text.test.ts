@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { find, matches, parseFilter } from "../src/lib/find";
-import { age, bytes, bytesOf, count, duration, minus, shellWord } from "../src/lib/format";
+import { age, bytes, bytesOf, count, duration, left, minus, shellWord } from "../src/lib/format";
 import { pieces, visible } from "../src/lib/odd";
 import { plain, styled } from "../src/lib/sgr";
 
@@ -38,6 +38,8 @@ test("numbers, sizes and times are written as the design does", () => {
   assert.equal(count(9999), "9999");
   assert.equal(count(1234567), "1\u202f234\u202f567");
   assert.equal(minus(11), "\u221211");
+  assert.equal(left("2026-11-18T00:00:59Z", Date.parse("2026-11-18T00:00:00Z")), "less than a minute left");
+  assert.equal(left("2026-11-18T02:30:00Z", Date.parse("2026-11-18T00:00:00Z")), "2 h left");
   assert.equal(duration(31), "31 ms");
   assert.equal(duration(1800), "1.8 s");
   assert.equal(duration(252_000), "4 min 12 s");

@@ -19,6 +19,17 @@ use utoipa::ToSchema;
 pub struct TurnList {
     /// The oldest first.
     pub turns: Vec<Turn>,
+    /// What the last turn changed since the commit that the workspace started from; null: there is no turn.
+    #[schema(required)]
+    pub since_start: Option<Extent>,
+}
+
+/// Changed files and lines.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Extent {
+    pub files: u64,
+    pub added: u64,
+    pub removed: u64,
 }
 
 /// The tree of a workspace at one moment.

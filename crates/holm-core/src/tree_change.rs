@@ -51,6 +51,12 @@ impl TreeChange {
     }
 }
 
+/// Added and removed lines of all changes; those of binary files are not counted.
+pub fn sum_of_lines(changes: &[TreeChange]) -> (u64, u64) {
+    let lines = changes.iter().filter_map(|change| change.lines);
+    lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1))
+}
+
 /// Parses the output: all raw entries first, then all counts. `None`: git never writes this.
 pub fn tree_changes(said: &[u8]) -> Option<Vec<TreeChange>> {
     let Some(said) = said.strip_suffix(b"\0") else {

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::review::{Compared, Comparison, ConflictWith};
 use holm_core::conflict::{Conflict, Other};
+use holm_core::tree_change::sum_of_lines;
 use holm_core::{Code, Fault, WorkspaceId};
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -93,8 +94,7 @@ impl App {
         let start = turn.as_ref().and_then(|turn| turn.details.start.clone());
         let examined = self.examine(id, start, turn.as_ref()).await?;
         let evidence = self.evidence(id, None, turn.as_ref()).await?;
-        let lines = examined.changes.iter().filter_map(|change| change.lines);
-        let (added, removed) = lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
+        let (added, removed) = sum_of_lines(&examined.changes);
         let found = match &turn {
             Some(turn) => self.conflicts_of(turn, Among::Everything).await?,
             None => Found::default(),

@@ -22,7 +22,7 @@ export function Questions() {
           label="Label"
           start={one.workspace.label}
           verb="Rename"
-          hint="Id, ports, data and the branch inside stay. Previews get a new address; what the browser keeps for the old one stays there."
+          hint="Id, ports, data and the branch inside stay. Previews get a new address; cookies and stored data of the old address do not move."
           onClose={close}
           onGive={(word) => rename(one.workspace, word)}
         />
@@ -102,7 +102,7 @@ function Lost({ why }: { why: string }) {
 }
 
 function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> }) {
-  const [why, setWhy] = useState(one.why ?? "");
+  const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
   const name = nameOf(one.workspace);
   const title = one.volume ? `Reset volume ${one.volume} of ${name}` : `Reset ${name} to ${one.at ?? "its beginning"}`;
@@ -111,7 +111,7 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
     try {
       await reset(one.workspace, { at: one.at, volume: one.volume, force: Boolean(why) });
     } catch (cause) {
-      if (cause instanceof Fault && cause.status === 409 && !why) setWhy(cause.message);
+      if (cause instanceof Fault && cause.code === "unsaved_work" && !why) setWhy(cause.message);
       else {
         failed(`Cannot reset ${nameOf(one.workspace)}`, cause);
         close();
@@ -140,9 +140,7 @@ function Resetting({ asked: one }: { asked: Extract<Asked, { kind: "reset" }> })
         <p>
           {one.volume
             ? "The volume's data goes back to its seed; code stays. Services that use it restart."
-            : one.at?.startsWith("@")
-              ? "The files of that turn come back. The state before becomes a turn first."
-              : "Code and volumes go back to that state. Unsaved work is asked about first."}
+            : "Code and volumes go back to that state. Unsaved work is asked about first."}
         </p>
       )}
     </Dialog>

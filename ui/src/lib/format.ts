@@ -43,8 +43,11 @@ export function age(time: string | number, now = Date.now()): string {
   return `${Math.floor(passed / DAY)} d`;
 }
 
-/** The time until `time`, as [`age`] writes it. */
-export const left = (time: string, now = Date.now()): string => age(now, new Date(time).getTime());
+/** `3 min left`, `less than a minute left`. */
+export function left(time: string, now = Date.now()): string {
+  const rest = age(now, new Date(time).getTime());
+  return `${rest === "now" ? "less than a minute" : rest} left`;
+}
 
 const two = (n: number): string => String(n).padStart(2, "0");
 

@@ -80,7 +80,7 @@ export function AskAll({ all, onClose }: { all: Workspace[]; onClose: () => void
                 <Text value={one.label} />
               </span>
               <span class="dim">
-                {session ? <Text value={session.agent!} /> : "no live agent session, gets no message"}
+                {session ? <Text value={session.agent!} /> : "not exactly one live agent session, gets no message"}
               </span>
             </li>
           );

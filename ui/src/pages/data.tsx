@@ -139,7 +139,7 @@ function Total({ disk }: { disk: Disk }) {
     ["own-seed", "Volume seeds", sum(seeds)],
     ["own-code", "Own code", code],
     ["own-vol", "Own volumes", own + sum(disk.volumes)],
-    ["own-base", "Snapshots", kept],
+    ["own-snapshot", "Snapshots", kept],
     ["own-trash", "Trash", sum(disk.trash)],
     ["own-trash", "Repositories, programs, logs", sum(disk.repositories) + disk.programs + disk.other + disk.leftovers],
   ];
@@ -218,7 +218,7 @@ function Shares({
                 {disk.workspaces.some((one) => one.snapshots.length) && (
                   <>
                     <svg width="8" height="8" aria-hidden="true">
-                      <rect class="own-base" width="8" height="8" rx="1" />
+                      <rect class="own-snapshot" width="8" height="8" rx="1" />
                     </svg>
                     snapshots
                   </>
@@ -310,7 +310,7 @@ function Own({ bytesOf, most }: { bytesOf: Disk["workspaces"][number] | undefine
         <svg viewBox="0 0 180 8" width="180" height="8" preserveAspectRatio="none" aria-hidden="true">
           <rect class="own-code" width={code} height="8" />
           <rect class="own-vol" x={code + 1} width={volumes} height="8" />
-          <rect class="own-base" x={code + volumes + 2} width={width(kept)} height="8" />
+          <rect class="own-snapshot" x={code + volumes + 2} width={width(kept)} height="8" />
         </svg>
       </td>
     </>

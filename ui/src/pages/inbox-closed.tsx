@@ -4,11 +4,11 @@ import type { HolmEvent, InboxItem } from "../api/types";
 import { clock } from "../lib/format";
 import { Cap, Icon, Text } from "../parts/basic";
 import { useEvents, useLoad } from "../parts/hooks";
+import { LineToAdd } from "../parts/lines-to-copy";
 import { Sheet } from "../parts/overlay";
 import { lookOf } from "../state/attention";
 import { paths } from "../state/route";
 import { byId } from "../state/store";
-import { LineToAdd } from "./inbox-reasons";
 
 export interface ClosedItem extends InboxItem {
   closed: string;

@@ -1,17 +1,15 @@
 // One item: its reason, what there is to see, the field or button that answers it, and what stands around it.
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api/client";
 import type { InboxItem, Session, Workspace } from "../api/types";
 import { clock, plural } from "../lib/format";
 import { Ago, Button, Cap, Glyph, Icon, Pm, Text } from "../parts/basic";
-import { useLoad } from "../parts/hooks";
 import { Menu } from "../parts/overlay";
 import { asked, remove, startOrStop } from "../state/actions";
 import { lookOf, preview, serviceState } from "../state/attention";
 import { go, paths } from "../state/route";
 import { byId, firstMessage, lastTurns, loadTurn, runsOf, sessionsOf } from "../state/store";
 import { others } from "./inbox-next";
-import { hostsOf } from "./workspace/egress";
+import { Unread, useHosts, type Host } from "./workspace/egress";
 import { Answers, Limit, Question, questionOf, Refused, RunTail, Summary, useScreen } from "./inbox-reasons";
 
 export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: () => void; onMute: () => void }) {
@@ -42,7 +40,7 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
           </span>
         </p>
         <h2 class="ask__title">
-          {item.reason === "question" && session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
+          {item.reason === "question" && session ? <QuestionText item={item} session={session} /> : <Text value={item.text} />}
         </h2>
         {item.reason === "question" && item.origin === "workspace" && <p class="faint ask__origin">Written by a program in the workspace</p>}
         <div class="ask__acts">
@@ -83,7 +81,7 @@ export function Item({ item, onSnooze, onMute }: { item: InboxItem; onSnooze: ()
 }
 
 /** What the session asks, as its screen has it; without a question mark there, what holm recorded. */
-export const Asked = ({ item, session }: { item: InboxItem; session: Session }) => (
+export const QuestionText = ({ item, session }: { item: InboxItem; session: Session }) => (
   <Text value={questionOf(useScreen(session)?.text ?? "") ?? item.text} />
 );
 
@@ -112,7 +110,7 @@ function Middle({ item, workspace, session }: { item: InboxItem; workspace: Work
       return (
         <>
           <p class="dim">
-            Both are live and changed the same lines, so one of them will not merge after the other:{" "}
+            This workspace and each of these changed the same lines. After you merge one of them, the other conflicts:{" "}
             {others(item).map((id, i) => (
               <span key={id}>
                 {i > 0 && ", "}
@@ -164,13 +162,7 @@ function Around({ workspace }: { workspace: Workspace }) {
   const message = firstMessage(workspace.id);
   const turn = lastTurns.value.get(workspace.id);
   const page = preview(workspace);
-  const hosts = useLoad(
-    async (signal) =>
-      hostsOf((await api.get("/api/v1/workspaces/{id}/egress", { path: { id: workspace.id }, query: { limit: 200 }, signal })).egress),
-    [workspace.id],
-  );
-  const reached = [...new Set(hosts.value?.filter((host) => !host.refused).map((host) => host.name.replace(/:443$|:80$/, "")))];
-  const refused = hosts.value?.filter((host) => host.refused).length ?? 0;
+  const hosts = useHosts(workspace.id);
   return (
     <dl class="around">
       {message && (
@@ -223,21 +215,31 @@ function Around({ workspace }: { workspace: Workspace }) {
       <div>
         <dt>Went out to</dt>
         <dd>
-          {reached.length ? (
-            reached.slice(0, 8).map((host, i) => (
-              <span key={host}>
-                {i > 0 && ", "}
-                <span class="mono">
-                  <Text value={host} />
-                </span>
-              </span>
-            ))
-          ) : (
-            <span class="faint">nothing</span>
-          )}
-          <span class={refused ? "is-needs" : "faint"}>; {refused ? `${plural(refused, "address", "addresses")} refused` : "nothing refused"}</span>
+          {hosts.value ? <Reached hosts={hosts.value} /> : <Unread fault={hosts.fault} />}
         </dd>
       </div>
     </dl>
+  );
+}
+
+function Reached({ hosts }: { hosts: Host[] }) {
+  const reached = [...new Set(hosts.filter((host) => !host.refused).map((host) => host.name.replace(/:443$|:80$/, "")))];
+  const refused = hosts.filter((host) => host.refused).length;
+  return (
+    <>
+      {reached.length ? (
+        reached.slice(0, 8).map((host, i) => (
+          <span key={host}>
+            {i > 0 && ", "}
+            <span class="mono">
+              <Text value={host} />
+            </span>
+          </span>
+        ))
+      ) : (
+        <span class="faint">nothing</span>
+      )}
+      <span class={refused ? "is-needs" : "faint"}>; {refused ? `${plural(refused, "address", "addresses")} refused` : "nothing refused"}</span>
+    </>
   );
 }

@@ -4,7 +4,7 @@ import type { Session, Workspace } from "../api/types";
 import { bytes, plural, seconds, sizeText } from "../lib/format";
 import { Button, Cap, Coloured, Pm, Text } from "../parts/basic";
 import { useAction, useDraft, useEvents, useLoad } from "../parts/hooks";
-import { copy } from "../state/actions";
+import { AllowLine, LineToAdd } from "../parts/lines-to-copy";
 import { serviceState } from "../state/attention";
 import { paths } from "../state/route";
 import { numbers, runsOf } from "../state/store";
@@ -141,17 +141,17 @@ function Reply({ session, screen }: { session: Session; screen: string }) {
   );
 }
 
-/** The last output of the newest run that failed, or of a service that did. */
+/** The last output of a failed check, a failed service and the newest failed run. */
 export function RunTail({ workspace }: { workspace: Workspace }) {
   const broken = workspace.services.find((one) => serviceState(one) === "failed");
   const run = runsOf.value.get(workspace.id)?.find((one) => one.state !== "succeeded" && one.state !== "running");
-  const tail = useServiceTail(workspace.id, broken?.name ?? null);
+  const tail = useLogTail(workspace.id, broken?.name ?? null);
   const checks = useLoad(
     async (signal) => (await api.get("/api/v1/workspaces/{id}/checks", { path: { id: workspace.id }, signal })).checks,
     [workspace.id],
   );
   const check = checks.value?.find((one) => one.state === "failed")?.name ?? null;
-  const checkTail = useServiceTail(workspace.id, check && `check/${check}`);
+  const checkTail = useLogTail(workspace.id, check && `check/${check}`);
   return (
     <>
       {check && (
@@ -211,19 +211,19 @@ const Tail = ({ lines }: { lines: string[] }) => (
   </pre>
 );
 
-function useServiceTail(id: string, service: string | null): string[] {
+function useLogTail(id: string, source: string | null): string[] {
   const { value } = useLoad(
     async (signal) => {
-      if (!service) return [];
+      if (!source) return [];
       const found: string[] = [];
       for await (const line of lines<{ text: string }>("get", `/api/v1/workspaces/${id}/logs`, {
-        query: { services: service, last: ROWS },
+        query: { services: source, last: ROWS },
         signal,
       }))
         found.push(line.text);
       return found;
     },
-    [id, service],
+    [id, source],
   );
   return value ?? [];
 }
@@ -281,38 +281,6 @@ export function Refused({ workspace }: { workspace: Workspace }) {
     </div>
   );
 }
-
-export const AllowLine = ({ line }: { line: string }) => (
-  <LineToAdd file="holm.toml" table="egress" line={line.replace(/^\[egress\] /, "")} what="allow it" then="holm reload" />
-);
-
-/** A setting that the page does not write: the line, and where it belongs. */
-export const LineToAdd = (of: { file: string; table: string; line: string; what: string; then?: string }) => (
-  <>
-    <p class="f__hint">
-      To {of.what}, add this to <code>{of.file}</code> under <code>[{of.table}]</code>
-      {of.then && (
-        <>
-          {" "}
-          and type <code>{of.then}</code>
-        </>
-      )}
-      :
-    </p>
-    <CopyLine line={of.line} />
-  </>
-);
-
-export const CopyLine = ({ line }: { line: string }) => (
-  <div class="cmdline">
-    <code>
-      <Text value={line} />
-    </code>
-    <Button small icon="copy" onClick={() => void copy(line)}>
-      Copy
-    </Button>
-  </div>
-);
 
 export function Limit({ workspace }: { workspace: Workspace }) {
   const now = numbers.value.get(workspace.id);

@@ -12,7 +12,7 @@ import { byId, inbox, loaded, nameOf, runs, sessions, workspaces } from "../stat
 import { toast } from "../state/toast";
 import { FirstRun } from "./first";
 import { Closed, closedToday, MuteSheet, useClosed, type ClosedItem } from "./inbox-closed";
-import { Asked, Item, sessionOf } from "./inbox-item";
+import { Item, QuestionText, sessionOf } from "./inbox-item";
 import { openItems, snooze, snoozedItems, wake } from "./inbox-items";
 import { commandFor, nextStep } from "./inbox-next";
 
@@ -266,7 +266,7 @@ function Mail({ item, selected }: { item: InboxItem | ClosedItem; selected: bool
         <Age className="mail__age" time={closed ?? item.since} />
         <span class="mail__text">
           <span class={`is-${look.tone}`}>{item.reason}</span>{" "}
-          {session ? <Asked item={item} session={session} /> : <Text value={item.text} />}
+          {session ? <QuestionText item={item} session={session} /> : <Text value={item.text} />}
         </span>
         <span class="mail__act">
           {closed ? "Open" : look.verb}

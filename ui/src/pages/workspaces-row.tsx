@@ -10,7 +10,7 @@ import { isHot, preview, serviceState, type Standing } from "../state/attention"
 import { paths } from "../state/route";
 import { canonical, gone, inboxOf, lastTurns, loadTurn, numbers } from "../state/store";
 import { failed } from "../state/toast";
-import { Asked, sessionOf } from "./inbox-item";
+import { QuestionText, sessionOf } from "./inbox-item";
 
 export function Row({
   one,
@@ -57,7 +57,7 @@ export function Row({
       </td>
       <td class="o-what cut">
         {!busy && is.reason && <span class={`is-${is.tone}`}>{is.reason}</span>}{" "}
-        {!busy && item && session ? <Asked item={item} session={session} /> : <Text value={busy ?? is.what} />}
+        {!busy && item && session ? <QuestionText item={item} session={session} /> : <Text value={busy ?? is.what} />}
       </td>
       <td class="o-agent dim">
         {is.agent && <Text value={is.agent} />}

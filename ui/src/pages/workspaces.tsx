@@ -350,7 +350,7 @@ function Canonical() {
           <li key={`${port} ${project}`} class="faint hide-1280">
             <span class="mono">:{port}</span>
             <span>
-              <Text value={project} />: nobody
+              <Text value={project} />: free
             </span>
           </li>
         ))}
@@ -359,7 +359,7 @@ function Canonical() {
   );
 }
 
-/** Ports that a project declares and none of its workspaces holds, the lowest of each project. */
+/** The lowest declared port of each project that holds no canonical port. */
 function unheld(): [number, string][] {
   const held = new Set(canonical.value.map((port) => port.project));
   const lowest = new Map<string, number>();

@@ -10,7 +10,7 @@ import { failed, toast } from "./toast";
 export type Asked =
   | { kind: "rename" | "fork" | "snapshot"; workspace: Workspace; at?: string }
   | { kind: "remove"; workspace: Workspace; why: string }
-  | { kind: "reset"; workspace: Workspace; at?: string; volume?: string; why?: string };
+  | { kind: "reset"; workspace: Workspace; at?: string; volume?: string };
 export const asked = signal<Asked | null>(null);
 
 const at = (one: Workspace) => ({ path: { id: one.id } });
@@ -96,7 +96,7 @@ export async function remove(one: Workspace, force = false): Promise<void> {
     gone.value = new Map(gone.value).set(one.id, one);
     toast(`Removed ${nameOf(one)}; it stays in the trash`, () => restore(one.id));
   } catch (cause) {
-    if (!(cause instanceof Fault) || cause.status !== 409 || force) {
+    if (!(cause instanceof Fault) || cause.code !== "unsaved_work" || force) {
       failed(`Cannot remove ${nameOf(one)}`, cause);
       return;
     }

@@ -11,7 +11,6 @@ import type {
   Project,
   Run,
   Session,
-  Turn,
   UiState,
   Workspace,
 } from "../api/types";
@@ -32,8 +31,16 @@ export const machine = signal<UiState | null>(null);
 export const diskFree = signal<{ total: number; size: number } | null>(null);
 /** Workspaces that were removed on this page; their rows stay, with an undo. */
 export const gone = signal<Map<string, Workspace>>(new Map());
-/** The last turn of a workspace with all changes since its start, for rows that are on the screen; null: it has none. */
-export const lastTurns = signal<Map<string, Turn | null>>(new Map());
+/** A turn with the numbers of all changes since the start; a turn's own numbers are about the turn before. */
+export interface LastTurn {
+  n: number;
+  at: string;
+  files: number;
+  added: number;
+  removed: number;
+}
+/** The last turn of each workspace that is on the screen; null: it has none. */
+export const lastTurns = signal<Map<string, LastTurn | null>>(new Map());
 
 export const byId = computed(() => new Map([...gone.value.values(), ...workspaces.value].map((one) => [one.id, one])));
 export const sessionsOf = computed(() => grouped(sessions.value));
@@ -116,21 +123,9 @@ async function loadInbox(): Promise<void> {
 export async function loadTurn(id: string): Promise<void> {
   if (lastTurns.value.has(id)) return;
   lastTurns.value = new Map(lastTurns.value).set(id, null);
-  const { turns } = await api.get("/api/v1/workspaces/{id}/turns", { path: { id } });
-  const last = turns.at(-1) ?? null;
-  lastTurns.value = new Map(lastTurns.value).set(id, last && turns.length > 1 ? await sinceStart(id, last) : last);
-}
-
-/** A turn with the numbers of all changes since the start; the turn's own are about the turn before. */
-async function sinceStart(id: string, turn: Turn): Promise<Turn> {
-  const { files } = await api.get("/api/v1/workspaces/{id}/review", { path: { id }, query: { since: "base" } });
-  const sum = (lines: (number | null | undefined)[]) => lines.reduce<number>((all, n) => all + (n ?? 0), 0);
-  return {
-    ...turn,
-    files: files.length,
-    added: sum(files.map((file) => file.added)),
-    removed: sum(files.map((file) => file.removed)),
-  };
+  const { turns, since_start } = await api.get("/api/v1/workspaces/{id}/turns", { path: { id } });
+  const last = turns.at(-1);
+  lastTurns.value = new Map(lastTurns.value).set(id, last && since_start ? { n: last.n, at: last.at, ...since_start } : null);
 }
 
 /** Puts a fresh document of one workspace into the list. */

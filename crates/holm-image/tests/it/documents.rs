@@ -142,9 +142,17 @@ fn a_config_is_typed_and_its_wrong_values_are_named() {
 }
 
 proptest! {
+    /// Random bytes would not get beyond the JSON parser; a real document with one other byte often does.
     #[test]
-    fn no_bytes_make_the_parsers_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Document::parse(&bytes, &MediaType::new(INDEX));
-        let _ = ImageConfig::parse(&bytes, 1);
+    fn no_bytes_make_the_parsers_panic(place: prop::sample::Index, byte: u8) {
+        let image = image(&[Tar::default().file("a", b"").end()]);
+        let changed = |document: &[u8]| {
+            let mut bytes = document.to_vec();
+            bytes[place.index(document.len())] = byte;
+            bytes
+        };
+        let _ = Document::parse(&changed(&image.manifest), &MediaType::new(MANIFEST));
+        let _ = Document::parse(&changed(&index(&image.manifest)), &MediaType::new(INDEX));
+        let _ = ImageConfig::parse(&changed(image.blobs.last().unwrap()), 1);
     }
 }

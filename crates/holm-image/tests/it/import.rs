@@ -2,7 +2,8 @@
 
 use crate::support::{Image, Tar, amd64, chain, gzip, image, index};
 use holm_image::{
-    ContentStore, ImportError, Imported, Limits, digest_of, import_archive, import_layout,
+    ContentStore, Descriptor, Document, ImportError, Imported, Limits, digest_of, import_archive,
+    import_layout,
 };
 use serde_json::json;
 use std::fs;
@@ -34,9 +35,18 @@ fn imported(archive: &[u8], limits: Limits) -> Result<Vec<Imported>, ImportError
     let root = tempfile::tempdir().unwrap();
     let store = ContentStore::open(root.path()).unwrap();
     let images = import_archive(&store.begin().unwrap(), archive, &amd64(), limits)?;
-    for image in &images {
-        let kept = store.sweep(std::slice::from_ref(&image.manifest)).unwrap();
-        assert!(kept.blobs <= 2, "all blobs are reached");
+    let manifests: Vec<Descriptor> = images.iter().map(|it| it.manifest.clone()).collect();
+    store.sweep(&manifests).unwrap();
+    for manifest in &manifests {
+        let bytes = store.read(&manifest.digest, manifest.size).unwrap();
+        let parsed = Document::parse(&bytes, &manifest.media_type).unwrap();
+        let Document::Manifest(parsed) = parsed else {
+            panic!("{parsed:?}")
+        };
+        store.open_blob(&parsed.config).unwrap();
+        for layer in &parsed.layers {
+            store.open_blob(&layer.blob).unwrap();
+        }
     }
     Ok(images)
 }

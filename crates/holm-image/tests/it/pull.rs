@@ -36,15 +36,15 @@ pub fn access(plain: &[String], roots: RootCertStore) -> Access {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let second = Duration::from_secs(5);
+    let limit = Duration::from_secs(5);
     Access {
         dial: dial(),
         tls: Arc::new(tls),
         plain: plain.iter().cloned().collect::<BTreeSet<_>>(),
         credentials: None,
         bounds: PullBounds {
-            answer: second,
-            stall: second,
+            answer: limit,
+            stall: limit,
             ..PullBounds::default()
         },
     }

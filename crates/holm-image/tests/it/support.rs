@@ -11,6 +11,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tar::{EntryType, Header};
 
+/// How many zero bytes end a tar file.
+const END: usize = 1024;
+
 /// The bytes of a tar file, entry by entry.
 #[derive(Clone, Default)]
 pub struct Tar(pub Vec<u8>);
@@ -57,20 +60,19 @@ impl Tar {
 
     /// PAX records for the next entry.
     pub fn pax(self, records: &[(&str, &str)]) -> Self {
-        let mut text = String::new();
-        for (key, value) in records {
-            let rest = format!(" {key}={value}\n");
-            let mut length = rest.len() + 1;
-            while length != rest.len() + length.to_string().len() {
-                length += 1;
-            }
-            text += &format!("{length}{rest}");
-        }
-        self.entry(EntryType::XHeader, "pax", "", 0o644, text.as_bytes())
+        let mut builder = tar::Builder::new(self.0);
+        let records = records.iter();
+        builder
+            .append_pax_extensions(records.map(|(key, value)| (*key, value.as_bytes())))
+            .unwrap();
+        let mut bytes = builder.into_inner().unwrap();
+        // The builder ended the archive.
+        bytes.truncate(bytes.len() - END);
+        Self(bytes)
     }
 
     pub fn end(mut self) -> Vec<u8> {
-        self.0.extend_from_slice(&[0; 1024]);
+        self.0.extend_from_slice(&[0; END]);
         self.0
     }
 }
@@ -109,7 +111,7 @@ pub fn naive(tar: &[u8], into: &Path) {
     child.wait().unwrap();
 }
 
-/// An image with its blobs; the manifest is last.
+/// An image. Its last blob is the config.
 #[derive(Clone)]
 pub struct Image {
     pub blobs: Vec<Vec<u8>>,
@@ -127,7 +129,7 @@ pub fn describe(media_type: &str, bytes: &[u8]) -> Descriptor {
     }
 }
 
-/// An image of compressed layers.
+/// An image of these tar files, each compressed with gzip.
 pub fn image(layers: &[Vec<u8>]) -> Image {
     let ids: Vec<String> = layers
         .iter()

@@ -212,9 +212,6 @@ fn attack_200_whiteouts_name_one_file_of_their_directory() {
         &Tar::default().file("x", b"").link("y", ".wh.x").end(),
         "is not a whiteout",
     );
-    // The counterpart: cut off without a look, the first two are the directory and its parent.
-    let hidden = |name: &str| Path::new("root/a").join(name.strip_prefix(".wh.").unwrap());
-    assert_eq!(hidden(".wh..."), Path::new("root/a/.."));
 }
 
 #[test]
@@ -364,7 +361,11 @@ fn attack_200_a_sparse_file_counts_with_its_real_size() {
     let mut archive = tar::Archive::new(tar.as_slice());
     let entry = archive.entries().unwrap().next().unwrap().unwrap();
     assert_eq!(entry.size(), real, "512 bytes become a terabyte");
-    refused(places.path(), &tar, "bytes");
+    refused(
+        places.path(),
+        &tar,
+        "the archive has more than 68719476736 bytes",
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::App;
 use super::startup::{private_dir, unusable};
 use check::Checked;
 use holm_core::spec::WorkspaceSpec;
+use holm_core::tree_change::sum_of_lines;
 use holm_core::turn::{Discrepancy, DiscrepancyKind, TurnCause, TurnNumber};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::LayerChanges;
@@ -473,8 +474,7 @@ impl App {
             return Ok(Recorded::unchanged(None));
         }
         let number = last.map_or(0, |last| last.number) + 1;
-        let lines = changes.iter().filter_map(|change| change.lines);
-        let (added, removed) = lines.fold((0, 0), |sum, lines| (sum.0 + lines.0, sum.1 + lines.1));
+        let (added, removed) = sum_of_lines(&changes);
         let turn = TurnRecord {
             workspace: id.clone(),
             number,

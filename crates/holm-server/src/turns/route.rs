@@ -12,10 +12,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use holm_api::review::{Marked, Turn, TurnList, TurnState, TurnWish};
+use holm_api::review::{Extent, Marked, Turn, TurnList, TurnState, TurnWish};
 use holm_api::workspace::{ChangedFile, Dirty};
 use holm_core::hunk::{self, FilePatch};
-use holm_core::tree_change::TreeChange;
+use holm_core::tree_change::{TreeChange, sum_of_lines};
 use holm_core::turn::TurnNumber;
 use holm_core::{Cause, Code, Fault, WorkspaceId};
 use holm_engine::review::TurnRecord;
@@ -68,8 +68,13 @@ operations! {
 async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<TurnList> {
     // An unknown workspace is an error, also for one that never had a turn.
     app.engine.project_of(&id).await?;
-    let turns = app.engine.turns(&id).await?.iter().map(turn).collect();
-    Ok(Json(TurnList { turns }))
+    let turns = app.engine.turns(&id).await?;
+    let since_start = match turns.last() {
+        Some(last) => Some(app.since_start(last).await?),
+        None => None,
+    };
+    let turns = turns.iter().map(turn).collect();
+    Ok(Json(TurnList { turns, since_start }))
 }
 
 async fn mark(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Marked> {
@@ -195,6 +200,27 @@ impl App {
                 format!("workspace {id} has no turn yet"),
                 format!("`holm review {id} --mark` records one"),
             )
+        })
+    }
+
+    /// What a turn changed since the commit that its workspace started from. One process, and none for the first turn.
+    async fn since_start(&self, turn: &TurnRecord) -> Result<Extent, Fault> {
+        let details = &turn.details;
+        if turn.number == 1 {
+            return Ok(Extent {
+                files: details.files,
+                added: details.added,
+                removed: details.removed,
+            });
+        }
+        let objects = self.turn_objects(&turn.workspace).await?;
+        let (start, tree) = (details.start.clone(), turn.tree.clone());
+        let changes = try_blocking(move || Ok(objects.changes(start.as_deref(), &tree)?)).await?;
+        let (added, removed) = sum_of_lines(&changes);
+        Ok(Extent {
+            files: changes.len() as u64,
+            added,
+            removed,
         })
     }
 

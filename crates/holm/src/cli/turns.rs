@@ -16,7 +16,9 @@ use std::process::ExitCode;
 /// end of a run, when a session becomes quiet after activity, at a stop, or by `holm review WS --mark`. A tree
 /// that is the same as before adds none. The counts compare a turn with the one before.
 ///
-/// With --json: {"turns":[{n,at,cause,tree,files,added,removed}]}; cause is run, session, stop or mark.
+/// With --json: {"turns":[{n,at,cause,tree,files,added,removed}],"since_start":{files,added,removed}}; cause is
+/// run, session, stop or mark; since_start compares the last turn with the commit that the workspace started from,
+/// and is null without a turn.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm turns fix-login\n  \
     holm diff fix-login --from @1 --to @2\n  holm reset fix-login --at @1\n  \

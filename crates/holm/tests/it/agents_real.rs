@@ -2,8 +2,9 @@
 //! table lead to servers of the test, in namespaces without any other network. `make agents-test`
 //! runs this; `.config/nextest.toml` leaves it out of the suite.
 
-use crate::support::{Ran, World, eventually};
+use crate::support::{Ran, World, eventually, eventually_within};
 use serde_json::json;
+use std::time::Duration;
 
 const TABLE: &str = include_str!("../../../holm-config/assets/agents.toml");
 const KEY: &str = "sk-ant-api03-CANARYcanaryCANARYcanary0123456789";
@@ -171,17 +172,8 @@ fn asks_by_its_hook(agent: &str, title: &str, ready: &str) {
     Ran::new(command.env("GEMINI_API_KEY", GEMINI)).ok();
     let screen = || island.holm(&["session", "read", "h"]).out();
     let comes = |what: &str, condition: &dyn Fn() -> bool| {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(150);
-        while !condition() {
-            let now = std::time::Instant::now();
-            assert!(
-                now < deadline,
-                "{agent}: {what}\n{}\n{:#?}",
-                screen(),
-                world.seen()
-            );
-            std::thread::park_timeout(std::time::Duration::from_millis(500));
-        }
+        let told = || format!("{agent}: {what}\n{}\n{:#?}", screen(), world.seen());
+        eventually_within(Duration::from_secs(150), told, condition);
     };
     comes("its prompt", &|| screen().contains(ready));
     island

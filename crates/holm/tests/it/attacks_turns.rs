@@ -280,7 +280,8 @@ fn the_objects_of_turns_are_out_of_reach() {
     assert!(patch.contains("+two"), "{patch}");
 }
 
-/// More changed files than holm lists: git inside alone says what the tree is, and the review says that.
+/// When more files changed than holm lists, only git inside determines the tree, and the review reports that
+/// holm did not compare it with the disk.
 #[test]
 fn attack_214_too_many_files_to_be_compared_are_a_risk() {
     let island = Island::new();

@@ -207,7 +207,6 @@ fn attack_212_nothing_of_the_agents_workspace_but_its_tree_reaches_a_check() {
 #[test]
 fn a_check_has_layers_services_secrets_and_volumes_of_its_own() {
     let island = Island::new();
-    let repository = island.repository("shop");
     let holm_toml = r#"
 [project]
 setup = ["echo made > made.out"]
@@ -226,9 +225,8 @@ volumes = "current"
 [checks.web]
 run = "python3 -c 'import urllib.request as r; r.urlopen(\"http://127.0.0.1:3000\")'"
 "#;
-    repository.write("holm.toml", holm_toml);
-    repository.write(".gitignore", "*.out\n");
-    repository.commit("files");
+    let files = [("holm.toml", holm_toml), (".gitignore", "*.out\n")];
+    let repository = island.repository_of("shop", &files);
     let mut set = island.holm_command(&repository.path, &["secret", "set", "KEY"]);
     let mut set = Running::new(&mut set);
     set.write("value-of-the-key\n");
@@ -342,12 +340,21 @@ fn a_watch_checks_each_new_turn_until_it_is_ended() {
     eventually("a good turn", || count(&island, "ended test passed") == 2);
     // An edit without a turn is not checked.
     island.sh("x", "echo bad > a.txt").ok();
-    let turns = [(); 3].map(|()| {
+    let review = island.holm(&["review", "x", "--json"]).ok().json();
+    assert_eq!(
+        json!([review["to"], review["changed_since"]]),
+        json!([2, true])
+    );
+    edit("good third");
+    eventually("a third good tree", || {
+        count(&island, "ended test passed") == 3
+    });
+    let turns = [(); 4].map(|()| {
         let list: Value = serde_json::from_str(&watch.line()).unwrap();
         list["turn"].clone()
     });
-    assert_eq!(json!(turns), json!([null, 1, 2]));
+    assert_eq!(json!(turns), json!([null, 1, 2, 3]));
     watch.signal(Signal::INT);
     assert_eq!(watch.code(), Some(130));
-    assert_eq!(count(&island, "started test"), 3);
+    assert_eq!(count(&island, "started test"), 4);
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{Island, Running};
 use serde_json::{Value, json};
+use std::process::Command;
 
 /// An agent that keeps its message and resolves the first comment.
 const HOLM_TOML: &str = "[agents.scripted]\n\
@@ -15,9 +16,7 @@ fn comments(island: &Island) -> Vec<Value> {
 #[test]
 fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
     let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", HOLM_TOML);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", HOLM_TOML)]);
     repository.up("x");
     island
         .sh("x", "printf 'a\\nb\\nc\\n' > f.txt; rm README.md")
@@ -157,10 +156,8 @@ fn a_round_reaches_the_next_run_and_the_agent_resolves_it() {
 #[test]
 fn a_round_is_typed_into_the_only_session_of_an_agent() {
     let island = Island::new();
-    let repository = island.repository("shop");
     let agent = "[agents.typed]\ncommand = [\"sh\", \"-c\", \"cat > got\"]\n";
-    repository.write("holm.toml", agent);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", agent)]);
     repository.up("x");
     island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
     let new = ["session", "new", "x", "--agent", "typed", "--json"];
@@ -200,6 +197,17 @@ fn a_round_is_typed_into_the_only_session_of_an_agent() {
     assert_eq!(sent["to"], "the next run", "{sent:#}");
 }
 
+/// Starts all commands, then waits for each.
+#[track_caller]
+fn all_succeed(commands: impl Iterator<Item = Command>) {
+    let mut all: Vec<Running> = commands
+        .map(|mut command| Running::new(&mut command))
+        .collect();
+    for one in &mut all {
+        assert_eq!(one.code(), Some(0));
+    }
+}
+
 #[test]
 fn comments_and_answers_at_once_are_all_kept() {
     let island = Island::new();
@@ -207,15 +215,8 @@ fn comments_and_answers_at_once_are_all_kept() {
     repository.up("x");
     island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
     island.holm(&["review", "x", "--mark", "--stat"]).ok();
-    let all_at_once = |arguments: &[&str]| {
-        let mut all: Vec<Running> = (0..8)
-            .map(|_| Running::new(&mut island.holm_command(&island.home(), arguments)))
-            .collect();
-        for one in &mut all {
-            assert_eq!(one.code(), Some(0));
-        }
-    };
-    all_at_once(&["comment", "x", "f.txt:1", "why?"]);
+    let comment = ["comment", "x", "f.txt:1", "why?"];
+    all_succeed((0..8).map(|_| island.holm_command(&island.home(), &comment)));
     assert_eq!(comments(&island).len(), 8);
     let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
     let path = format!("/api/v1/workspaces/{}/comments/act", id.as_str().unwrap());
@@ -223,17 +224,13 @@ fn comments_and_answers_at_once_are_all_kept() {
         json!({ "ids": ["c1"], "action": "reply", "text": "because\u{1b}]0;x\u{7}\u{202e}" })
             .to_string();
     let socket = island.holm(&["daemon", "status", "--json"]).ok().json()["socket"].clone();
-    let mut all: Vec<Running> = (0..8)
-        .map(|_| {
-            let mut curl = island.command("curl", &island.home());
-            curl.args(["-sf", "--unix-socket", socket.as_str().unwrap()]);
-            curl.args(["-H", "Content-Type: application/json", "-d", &body]);
-            Running::new(curl.arg(format!("http://localhost{path}")))
-        })
-        .collect();
-    for one in &mut all {
-        assert_eq!(one.code(), Some(0));
-    }
+    all_succeed((0..8).map(|_| {
+        let mut curl = island.command("curl", &island.home());
+        curl.args(["-sf", "--unix-socket", socket.as_str().unwrap()]);
+        curl.args(["-H", "Content-Type: application/json", "-d", &body]);
+        curl.arg(format!("http://localhost{path}"));
+        curl
+    }));
     let replies = comments(&island)[0]["replies"].clone();
     assert_eq!(replies.as_array().unwrap().len(), 8, "{replies:#}");
     // What an answer steers a terminal with is not printed.
@@ -254,9 +251,7 @@ command = ["sh", "-c", "echo \"$(cat)\" >> got"]
 #[test]
 fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
     let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", KEEPER);
-    repository.commit("an agent");
+    let repository = island.repository_of("shop", &[("holm.toml", KEEPER)]);
     repository.up("x");
     island.sh("x", "printf 'a\\nb\\n' > f.txt").ok();
     let send = |text: &str| {
@@ -270,12 +265,7 @@ fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
     let run = ["run", "x", "--agent", "kept", "go on"];
 
     send("first");
-    let mut all: Vec<Running> = (0..4)
-        .map(|_| Running::new(&mut island.holm_command(&island.home(), &run)))
-        .collect();
-    for one in &mut all {
-        assert_eq!(one.code(), Some(0));
-    }
+    all_succeed((0..4).map(|_| island.holm_command(&island.home(), &run)));
     assert_eq!((got("first"), got("go on")), (1, 4));
 
     let id = island.holm(&["show", "x", "--json"]).ok().json()["id"].clone();
@@ -303,7 +293,7 @@ fn a_round_is_delivered_once_whoever_runs_or_dies_meanwhile() {
     island.holm(&run).ok();
     assert_eq!(got("third"), 1);
 
-    // What was typed into a session and not confirmed says so, and is not sent again.
+    // A round that the daemon typed before it died is marked `not confirmed` and is not sent again.
     let new = ["session", "new", "x", "--agent", "kept", "--json"];
     let session = island.holm(&new).ok().json()["id"].clone();
     island.holm(&["comment", "x", "f.txt:1", "fourth"]).ok();

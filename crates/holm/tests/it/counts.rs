@@ -161,7 +161,7 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         // holm, init, and the next keeper. git would be one more.
         programs: 5,
         writes: 6,
-        // With one look at the inbox: on a slow machine that falls into the command.
+        // Includes one check of the inbox, which on a slow machine happens while the command runs.
         reads: 20,
         flushes: 1,
     };

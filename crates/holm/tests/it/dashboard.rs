@@ -150,11 +150,17 @@ fn a_browser_signs_in_once_per_code_and_acts_as_the_user() {
             "{reply:?}"
         );
     }
-    // The next daemon knows the cookie, and gives its page another secret.
+    // The next daemon knows the cookie, and gives its page another secret. It has another port if the daemon of
+    // another test took the old one.
     island.holm(&["daemon", "stop"]).ok();
     let door = Door::of(&island);
+    let (_, session) = browser.cookie.split_once('=').unwrap();
+    let host = format!("holm.localhost:{}", door.port);
     let browser = Browser {
         door: &door,
+        origin: format!("http://{host}"),
+        cookie: format!("__Host-holm-{}={session}", door.port),
+        host,
         ..browser
     };
     assert_eq!(browser.get("/api/v1/workspaces").status, 401);

@@ -141,7 +141,7 @@ fn agents_ask_and_an_answer_closes_the_item() {
         Act::Meanwhile(&look),
         Act::Type("\u{1c}"),
     ];
-    // As the item says.
+    // The item's command names the workspace.
     island.play(&path, &["session", "attach", "shop/x"], &acts);
     assert_eq!(std::fs::read_to_string(seen).unwrap(), "0\n");
     waits_for(
@@ -305,6 +305,10 @@ fn an_agent_that_neither_writes_nor_works_has_stalled() {
 fn work_that_could_not_be_recorded_is_told_until_it_is() {
     let island = Island::new();
     island.repository("shop").up("x");
+    let first = ["run", "x", "--", "sh", "-c", "echo first > f.txt"];
+    island.holm(&first).ok();
+    // A look closes the item of the recorded turn.
+    island.holm(&["review", "x", "--stat", "--looked"]).ok();
     let run = ["run", "x", "--", "sh", "-c", "echo x > f.txt"];
     island.holm_at(&island.home(), "turn:before:fail", &run);
     let found = told(&island, "x");
@@ -317,6 +321,8 @@ fn work_that_could_not_be_recorded_is_told_until_it_is() {
         "{failed}"
     );
     assert_eq!(events(&island, "turn.failed").len(), 1);
+    let review = island.holm(&["review", "x", "--stat"]).ok();
+    assert!(review.stderr.contains("not be recorded"), "{review:?}");
     let review = island.holm(&["review", "x", "--mark", "--stat"]).ok();
     assert!(!review.stderr.contains("not be recorded"), "{review:?}");
     assert_eq!(told(&island, "x"), [] as [&str; 0]);

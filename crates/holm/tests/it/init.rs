@@ -158,7 +158,7 @@ fn on_a_terminal_a_person_is_asked() {
         );
         assert!(!path.exists());
     }
-    // Enter means what the person typed, unless something would be lost.
+    // Enter means yes, except where a file would be replaced.
     for yes in ["y\r", "\r"] {
         assert_eq!(answer(&["init"], "Write ", yes).code, 0);
         std::fs::remove_file(&path).unwrap();

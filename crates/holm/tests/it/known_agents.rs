@@ -165,6 +165,12 @@ fn another(island: &Island, name: &str) {
     repository.holm(&["up", name]).ok();
 }
 
+/// The robot prints its sign-in.
+fn run_in(workspace: &str) -> [&str; 5] {
+    let prompt = "cat ~/.robot/auth.json";
+    ["run", workspace, "--agent", "robot", prompt]
+}
+
 #[test]
 fn the_question_on_a_terminal_takes_no_for_a_project_and_always_for_all() {
     let island = Island::new();
@@ -173,16 +179,8 @@ fn the_question_on_a_terminal_takes_no_for_a_project_and_always_for_all() {
     let home = island.home();
     let question = "Let Robot's sign-in be used in workspaces of this project? [Y/n/always] ";
     let play = |workspace: &str, answer: &str, seen: &str| {
-        let run = [
-            "run",
-            workspace,
-            "--agent",
-            "robot",
-            "cat ~/.robot/auth.json",
-        ];
         let acts = [Act::See(question), Act::Type(answer), Act::See(seen)];
-        let played = island.play(&home, &run, &acts);
-        played.screen
+        island.play(&home, &run_in(workspace), &acts).screen
     };
     let screen = play("other", "n\r", "Robot gets no sign-in");
     assert!(!screen.contains("\"access\""), "{screen}");
@@ -194,25 +192,18 @@ fn the_question_on_a_terminal_takes_no_for_a_project_and_always_for_all() {
     // From now on nothing is asked: not again, and not in a project that is new.
     another(&island, "third");
     for workspace in ["x", "third"] {
-        let run = [
-            "run",
-            workspace,
-            "--agent",
-            "robot",
-            "cat ~/.robot/auth.json",
-        ];
-        let said = island.holm(&run).ok().out();
+        let said = island.holm(&run_in(workspace)).ok().out();
         assert!(said.contains("\"access\""), "{workspace}: {said}");
     }
 }
 
-/// The program of each known agent, and where it reads instructions. `-` is the variable of aider.
+/// The program of each known agent, and where it reads instructions, as a word of a shell.
 const READS: [(&str, &str); 5] = [
-    ("claude", ".claude/CLAUDE.md"),
-    ("codex", ".codex/AGENTS.md"),
-    ("gemini", ".gemini/GEMINI.md"),
-    ("opencode", ".config/opencode/AGENTS.md"),
-    ("aider", "-"),
+    ("claude", "~/.claude/CLAUDE.md"),
+    ("codex", "~/.codex/AGENTS.md"),
+    ("gemini", "~/.gemini/GEMINI.md"),
+    ("opencode", "~/.config/opencode/AGENTS.md"),
+    ("aider", "\"$AIDER_READ\""),
 ];
 
 #[test]
@@ -221,13 +212,8 @@ fn instructions_reach_each_known_agent_where_it_reads_them() {
     let island = Island::new();
     let bin = island.make_dir("home/bin");
     for (name, file) in READS {
-        let file = match file {
-            "-" => "$AIDER_READ".to_owned(),
-            file => format!("$HOME/{file}"),
-        };
         // As Claude Code does, it follows a line that names another file.
-        let script =
-            format!("#!/bin/sh\ncat \"{file}\"\nsed -n 's/^@//p' \"{file}\" | xargs -r cat\n");
+        let script = format!("#!/bin/sh\ncat {file}\nsed -n 's/^@//p' {file} | xargs -r cat\n");
         let path = island.write(format!("home/bin/{name}"), script);
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }

@@ -257,9 +257,7 @@ fn a_start_that_fails_is_tried_again(island: &Island, id: &str) {
 #[test]
 fn with_locked_secrets_a_workspace_waits_and_holds_up_no_other() {
     let island = Island::without("revival_pause");
-    let repository = island.repository("shop");
-    repository.write("holm.toml", NEEDS_A_SECRET);
-    repository.commit("a secret");
+    let repository = island.repository_of("shop", &[("holm.toml", NEEDS_A_SECRET)]);
     repository.holm(&["trust", "--yes"]).ok();
     set(&repository, "STORED", "a value");
     let rotate = ["secret", "rotate-key", "--passphrase"];

@@ -202,7 +202,6 @@ fn late_edit(island: &Island, label: &str, when: &str) -> String {
 #[test]
 fn data_processes_and_services_are_evidence_and_an_approval_keeps_it() {
     let island = Island::new();
-    let repository = island.repository("shop");
     let holm_toml = r#"
 [volumes.rows]
 path = "/rows"
@@ -215,8 +214,7 @@ run = "test -e well && exec sleep 100000; echo $PLACE; exit 4"
 restart = "no"
 env = { PLACE = "/rows" }
 "#;
-    repository.write("holm.toml", holm_toml);
-    repository.commit("files");
+    let repository = island.repository_of("shop", &[("holm.toml", holm_toml)]);
     repository.holm(&["up", "x"]);
     island.sh("x", "echo x > f.txt").ok();
     let volumes = |arguments: &[&str]| {

@@ -332,7 +332,7 @@ fn agents_are_configuration_and_get_what_is_theirs_only() {
             .contains("`no-such-agent` of the agent `ghost` is not found inside"),
         "{ghost:?}"
     );
-    // A shell is there; the command that it was told is not.
+    // The shell exists, so 127 from its command is not reported as a missing agent.
     let shell = ["run", "x", "--agent", "shell", "no-such-command"];
     let shell = island.holm(&shell).exits(127);
     assert!(!shell.stderr.contains("is not found inside"), "{shell:?}");

@@ -107,9 +107,7 @@ pub fn has_canary(bytes: &[u8]) -> bool {
 }
 
 pub fn shop(island: &Island) -> Repository<'_> {
-    let repository = island.repository("shop");
-    repository.write("holm.toml", CONFIG);
-    repository.commit("secrets");
+    let repository = island.repository_of("shop", &[("holm.toml", CONFIG)]);
     repository.write("command.txt", format!("{}\n", canary("command")));
     island.write("home/token.txt", format!("{}\n", canary("file")));
     // The daemon is started by a command that has the value in its environment.
@@ -276,9 +274,8 @@ const RECEIVED: &str = "env | grep -E '^(RUN|SESSION)_KEY=|^STORED=|^FROM_' | cu
 #[test]
 fn a_variable_of_the_command_line_wins_over_a_secret() {
     let island = Island::new();
-    let repository = island.repository("shop");
-    repository.write("holm.toml", "[secrets.RUN_KEY]\nto = [\"runs\"]\n");
-    repository.commit("secret");
+    let holm_toml = "[secrets.RUN_KEY]\nto = [\"runs\"]\n";
+    let repository = island.repository_of("shop", &[("holm.toml", holm_toml)]);
     set(&repository, "RUN_KEY", "a secret of the project");
     repository.holm(&["trust", "--yes"]).ok();
     repository.up("x");

@@ -199,18 +199,20 @@ fn an_error_is_not_drawn_into_a_pager() {
         "{changed:?}"
     );
     // A review shows its difference in the pager, unless only the numbers are wanted.
-    let review = |more: &[&str], variable: &str| {
+    let review = |more: &[&str], variable: Option<&str>| {
         let words = [&["review", "x"], more].concat();
         let mut review = island.holm_command(&repository.path, &words);
-        play(review.env("PAGER", &pager).env(variable, "1"), &[]).screen
+        review.env("PAGER", &pager);
+        review.envs(variable.map(|name| (name, "1")));
+        play(&review, &[]).screen
     };
-    let whole = review(&[], "UNUSED");
+    let whole = review(&[], None);
     assert!(
         whole.contains("Evidence") && whole.contains("paged") && whole.contains("+new"),
         "{whole:?}"
     );
     assert!(whole.contains("\u{1b}[1m"), "{whole:?}");
-    let short = review(&["--stat"], "NO_COLOR");
+    let short = review(&["--stat"], Some("NO_COLOR"));
     assert!(
         short.contains("Evidence") && !short.contains("paged") && !short.contains("\u{1b}[1m"),
         "{short:?}"

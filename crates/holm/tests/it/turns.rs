@@ -1,7 +1,7 @@
 //! Turns: when they are recorded, what they contain, and going back to one.
 
 use crate::support::{Island, Repository, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A repository with two files, and a workspace `x` of it.
 fn shop(island: &Island) -> Repository<'_> {
@@ -75,6 +75,10 @@ fn every_cause_records_a_turn_and_the_same_tree_none() {
     island.sh("x", "echo third >> a.txt").ok();
     island.holm(&["stop", "x"]).ok();
     assert_eq!(told(&island)[1..], ["2 stop 1 +1 -0"]);
+    // The last turn beside the commit that the workspace started from.
+    let list = island.holm(&["turns", "x", "--json"]).ok().json();
+    let whole = json!({ "files": 3, "added": 3, "removed": 1 });
+    assert_eq!(list["since_start"], whole, "{list:#}");
     // A stopped workspace that did not change is not started, and the turns outlive the daemon.
     island.kill_daemon();
     island.holm(&["review", "x", "--stat"]).ok();

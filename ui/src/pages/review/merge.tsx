@@ -5,7 +5,7 @@ import type { Effect, Review, Workspace } from "../../api/types";
 import { plural, short } from "../../lib/format";
 import { Button, Glyph, Note, Pm, Text, Words } from "../../parts/basic";
 import { useAction, useDraft, useEvents, useLoad } from "../../parts/hooks";
-import { copy } from "../../state/actions";
+import { CopyLine } from "../../parts/lines-to-copy";
 import { homely, nameOf, projects } from "../../state/store";
 import { toast } from "../../state/toast";
 
@@ -205,18 +205,8 @@ const Paths = ({ title, paths }: { title: string; paths: string[] }) =>
 const Commands = ({ workspace }: { workspace: Workspace }) => (
   <details class="mp__paths">
     <summary>In a terminal</summary>
-    {["apply", "merge", "fetch"].map((verb) => {
-      const line = `holm ${verb} ${nameOf(workspace)} --approved`;
-      return (
-        <div key={verb} class="cmdline">
-          <code>
-            <Text value={line} />
-          </code>
-          <Button small icon="copy" onClick={() => void copy(line)}>
-            Copy
-          </Button>
-        </div>
-      );
-    })}
+    {["apply", "merge", "fetch"].map((verb) => (
+      <CopyLine key={verb} line={`holm ${verb} ${nameOf(workspace)} --approved`} />
+    ))}
   </details>
 );

@@ -33,7 +33,7 @@ export const Unsaved = ({ one }: { one: Workspace }) =>
 
 export const Left = ({ one }: { one: Workspace }) =>
   one.expires_at ? (
-    <span title={full(one.expires_at)}>{left(one.expires_at, minute.value)} left</span>
+    <span title={full(one.expires_at)}>{left(one.expires_at, minute.value)}</span>
   ) : (
     <>until the disk needs room</>
   );
@@ -64,22 +64,22 @@ export function Trash() {
       {value?.length === 0 && <p class="dim">Nothing is in the trash.</p>}
       {value && value.length > 0 && (
         <div class="trash">
-        <PlainTable heads={["Workspace", "Removed", "Deleted for good", ""]}>
-          {value.map((one) => (
-            <tr key={one.id}>
-              <td class="mono">
-                <Text value={nameOf(one)} />
-              </td>
-              <td>{one.removed_at && <Ago time={one.removed_at} />}</td>
-              <td title={one.expires_at ? full(one.expires_at) : undefined}>
-                {one.expires_at ? clock(one.expires_at) : "when the disk needs room"}
-              </td>
-              <td class="num">
-                <Restore one={one} />
-              </td>
-            </tr>
-          ))}
-        </PlainTable>
+          <PlainTable heads={["Workspace", "Removed", "Deleted for good", ""]}>
+            {value.map((one) => (
+              <tr key={one.id}>
+                <td class="mono">
+                  <Text value={nameOf(one)} />
+                </td>
+                <td>{one.removed_at && <Ago time={one.removed_at} />}</td>
+                <td title={one.expires_at ? full(one.expires_at) : undefined}>
+                  {one.expires_at ? clock(one.expires_at) : "when the disk needs room"}
+                </td>
+                <td class="num">
+                  <Restore one={one} />
+                </td>
+              </tr>
+            ))}
+          </PlainTable>
         </div>
       )}
     </>

@@ -1,34 +1,30 @@
 // The lower half of the work: logs, runs, timeline and the egress record take turns.
 import type { ComponentChildren } from "preact";
 import type { HolmEvent, Workspace } from "../../api/types";
-import { api, lines } from "../../api/client";
+import { lines } from "../../api/client";
 import { plural, seconds } from "../../lib/format";
 import { Icon, Text } from "../../parts/basic";
-import { useEvents, useLoad } from "../../parts/hooks";
+import { useEvents, useLoad, type Loaded } from "../../parts/hooks";
 import { paths } from "../../state/route";
 import { runsOf } from "../../state/store";
 import { LogControls, Logs, useLogs } from "./logs";
-import { hostsOf, EgressTable } from "./egress";
+import { EgressTable, type Host } from "./egress";
 import { Runs } from "./runs";
 
 export const TABS = ["logs", "runs", "timeline", "egress"] as const;
 export type Tab = (typeof TABS)[number];
 
-export function Dock({ one, shown, onShow }: { one: Workspace; shown: Tab; onShow: (tab: Tab) => void }) {
+interface DockOf {
+  one: Workspace;
+  hosts: Loaded<Host[]>;
+  shown: Tab;
+  onShow: (tab: Tab) => void;
+}
+
+export function Dock({ one, hosts, shown, onShow }: DockOf) {
   const logs = useLogs(one);
   const runs = runsOf.value.get(one.id) ?? [];
-  const egress = useLoad(
-    async (signal) =>
-      (await api.get("/api/v1/workspaces/{id}/egress", { path: { id: one.id }, query: { limit: 1000 }, signal })).egress,
-    [one.id],
-  );
-  useEvents(
-    one.id,
-    (type) => type.startsWith("inbox.") || type.startsWith("run."),
-    () => void egress.reload(),
-  );
-  const hosts = hostsOf(egress.value ?? []);
-  const refused = hosts.filter((host) => host.refused).length;
+  const refused = hosts.value?.filter((host) => host.refused).length ?? 0;
   const tab = (name: Tab, label: ComponentChildren) => (
     <button
       role="tab"
@@ -171,7 +167,7 @@ function sentence(event: HolmEvent): ComponentChildren {
     case "check.ended":
       return (
         <>
-          Check <b>{says("check") ?? says("name")}</b> {event.type === "check.ended" ? "ended" : "began"}
+          Check <b>{says("check")}</b> {event.type === "check.ended" ? "ended" : "began"}
           {event.state ? <>: {says("state")}</> : null}
         </>
       );

@@ -1,10 +1,12 @@
 // The egress record of a workspace: one row per address, and the line that would allow a refused one.
 import { useState } from "preact/hooks";
+import { api } from "../../api/client";
 import type { EgressEntry } from "../../api/types";
 import { bytes, clock, count } from "../../lib/format";
 import { Button, Glyph, Text } from "../../parts/basic";
+import { useEvents, useLoad, type Loaded } from "../../parts/hooks";
+import { AllowLine } from "../../parts/lines-to-copy";
 import { Sheet } from "../../parts/overlay";
-import { AllowLine } from "../inbox-reasons";
 
 export interface Host {
   name: string;
@@ -42,8 +44,32 @@ export function hostsOf(entries: EgressEntry[]): Host[] {
   return [...found.values()].sort((a, b) => Number(b.refused) - Number(a.refused) || b.last.localeCompare(a.last));
 }
 
-export function EgressTable({ hosts }: { hosts: Host[] }) {
+/** The egress record of a workspace, read again when an item or a run of it changes. */
+export function useHosts(id: string): Loaded<Host[]> {
+  const hosts = useLoad(
+    async (signal) =>
+      hostsOf((await api.get("/api/v1/workspaces/{id}/egress", { path: { id }, query: { limit: 1000 }, signal })).egress),
+    [id],
+  );
+  useEvents(
+    id,
+    (type) => type.startsWith("inbox.") || type.startsWith("run."),
+    () => void hosts.reload(),
+  );
+  return hosts;
+}
+
+/** Stands for a record that was not read. */
+export const Unread = ({ fault }: { fault: Error | null }) => <span class="faint">{fault ? "cannot be read" : "…"}</span>;
+
+export function EgressTable({ hosts: { value: hosts, fault } }: { hosts: Loaded<Host[]> }) {
   const [asked, setAsked] = useState<Host | null>(null);
+  if (!hosts)
+    return (
+      <p class="inbox__end">
+        <Unread fault={fault} />
+      </p>
+    );
   if (hosts.length === 0) return <p class="inbox__end">Nothing left this workspace, and nothing was refused.</p>;
   return (
     <>

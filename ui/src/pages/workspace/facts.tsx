@@ -5,21 +5,21 @@ import { api, follow } from "../../api/client";
 import type { Service, Workspace } from "../../api/types";
 import { bytes, clock, plural, short } from "../../lib/format";
 import { Ago, Button, Glyph, Icon, IconButton, Pm, Text } from "../../parts/basic";
-import { useEvents, useLoad } from "../../parts/hooks";
+import { useEvents, useLoad, type Loaded } from "../../parts/hooks";
 import { asked, restart, service as actOn } from "../../state/actions";
 import { preview, serviceState } from "../../state/attention";
 import { generation } from "../../state/events";
 import { paths } from "../../state/route";
 import { canonical, inbox, lastTurns } from "../../state/store";
-import { AllowSheet, hostsOf, type Host } from "./egress";
+import { AllowSheet, Unread, type Host } from "./egress";
 import { Limits, Isolation } from "./limits";
 
-export const Facts = ({ one, onEgress }: { one: Workspace; onEgress: () => void }) => (
+export const Facts = ({ one, hosts, onEgress }: { one: Workspace; hosts: Loaded<Host[]>; onEgress: () => void }) => (
   <aside class="ws__facts scroll" tabIndex={0} aria-label="Facts">
     <Services one={one} />
     <Changes one={one} />
     <Data one={one} />
-    <Egress one={one} onMore={onEgress} />
+    <Egress hosts={hosts} onMore={onEgress} />
     <Limits one={one} />
     <Isolation one={one} />
   </aside>
@@ -150,7 +150,7 @@ function Changes({ one }: { one: Workspace }) {
         {turn ? (
           <div>
             <span class="grow">
-              Turn @{turn.n}{" "}
+              Since the start, turn @{turn.n}{" "}
               <span class="faint">
                 <Ago time={turn.at} />
               </span>
@@ -293,26 +293,8 @@ function Data({ one }: { one: Workspace }) {
   );
 }
 
-function Egress({ one, onMore }: { one: Workspace; onMore: () => void }) {
+function Egress({ hosts: { value, fault }, onMore }: { hosts: Loaded<Host[]>; onMore: () => void }) {
   const [allow, setAllow] = useState<Host | null>(null);
-  const { value, reload } = useLoad(
-    async (signal) =>
-      hostsOf(
-        (
-          await api.get("/api/v1/workspaces/{id}/egress", {
-            path: { id: one.id },
-            query: { limit: 500 },
-            signal,
-          })
-        ).egress,
-      ),
-    [one.id],
-  );
-  useEvents(
-    one.id,
-    (type) => type.startsWith("inbox.") || type.startsWith("run."),
-    () => void reload(),
-  );
   const hosts = value ?? [];
   return (
     <section class="panel">
@@ -325,7 +307,12 @@ function Egress({ one, onMore }: { one: Workspace; onMore: () => void }) {
         )}
       </div>
       <div class="rows">
-        {hosts.length === 0 && <div class="faint">nothing left the workspace</div>}
+        {!value && (
+          <div>
+            <Unread fault={fault} />
+          </div>
+        )}
+        {value?.length === 0 && <div class="faint">nothing left the workspace</div>}
         {hosts.slice(0, 4).map((host) => (
           <div key={host.name + host.refused}>
             <Glyph state={host.refused ? "needs" : "ready"} says={host.refused ? "refused" : "reached"} />

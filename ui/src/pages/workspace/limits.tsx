@@ -6,11 +6,9 @@ import type { Workspace } from "../../api/types";
 import { bytes, bytesOf, sizeText } from "../../lib/format";
 import { Button, Meter, Spark, Text } from "../../parts/basic";
 import { useLoad } from "../../parts/hooks";
+import { CopyLine } from "../../parts/lines-to-copy";
 import { Sheet } from "../../parts/overlay";
 import { numbers } from "../../state/store";
-import { CopyLine } from "../inbox-reasons";
-
-const GIB = 2 ** 30;
 
 export function Limits({ one }: { one: Workspace }) {
   const [raising, setRaising] = useState(false);
@@ -91,11 +89,11 @@ export function Limits({ one }: { one: Workspace }) {
 function LimitsSheet({ one, onClose }: { one: Workspace; onClose: () => void }) {
   const now = numbers.value.get(one.id);
   const { cpus, memory, disk, processes } = one.limits;
-  const rows: [string, string, string][] = [
-    ["Memory", now ? (memory ? bytesOf(now.memory, memory) : bytes(now.memory)) : "", `memory = "${sizeText((memory ?? 4 * GIB) * 2)}"`],
-    ["CPUs", `${(now?.cpu ?? 0).toFixed(1)}${cpus ? ` of ${cpus}` : ""}`, `cpus = ${((cpus ?? 2) * 2).toFixed(1)}`],
-    ["Processes", `${now?.processes ?? "–"}${processes ? ` of ${processes}` : ""}`, `processes = ${(processes ?? 1024) * 2}`],
-    ["Disk", now?.disk != null ? (disk ? bytesOf(now.disk, disk) : bytes(now.disk)) : "", `disk = "${sizeText((disk ?? 20 * GIB) * 2)}"`],
+  const rows: [string, string, string | null][] = [
+    ["Memory", now ? (memory ? bytesOf(now.memory, memory) : bytes(now.memory)) : "", memory ? `memory = "${sizeText(memory * 2)}"` : null],
+    ["CPUs", `${(now?.cpu ?? 0).toFixed(1)}${cpus ? ` of ${cpus}` : ""}`, cpus ? `cpus = ${(cpus * 2).toFixed(1)}` : null],
+    ["Processes", `${now?.processes ?? "–"}${processes ? ` of ${processes}` : ""}`, processes ? `processes = ${processes * 2}` : null],
+    ["Disk", now?.disk != null ? (disk ? bytesOf(now.disk, disk) : bytes(now.disk)) : "", disk ? `disk = "${sizeText(disk * 2)}"` : null],
   ];
   return (
     <Sheet
@@ -110,15 +108,15 @@ function LimitsSheet({ one, onClose }: { one: Workspace; onClose: () => void }) 
       onClose={onClose}
     >
       <p class="dim">
-        To change a limit, add its line to <code>holm.toml</code> under <code>[limits]</code> and type <code>holm reload</code>. Higher
-        limits need your trust. The page writes nothing.
+        To change a limit, add its line to <code>holm.toml</code> under <code>[limits]</code> and type <code>holm reload</code>. A limit
+        above your own settings needs your trust. The page writes nothing.
       </p>
       {rows.map(([name, used, line]) => (
         <Fragment key={name}>
           <h2 class="h">
             {name} <span class="faint">{used}</span>
           </h2>
-          <CopyLine line={line} />
+          {line ? <CopyLine line={line} /> : <p class="faint">no limit</p>}
         </Fragment>
       ))}
     </Sheet>

@@ -116,6 +116,7 @@ export function Logs({ logs }: { logs: LogState }) {
   const box = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState({ top: 0, view: 272 });
   const atEnd = useRef(true);
+  const jumpedTo = useRef<number | null>(null);
   const frozen = useRef<LogLine[]>([]);
   if (!logs.paused) frozen.current = logs.lines;
   const source = frozen.current;
@@ -133,14 +134,16 @@ export function Logs({ logs }: { logs: LogState }) {
     if (atEnd.current && !logs.paused && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [shown]);
   useEffect(() => {
-    if (!time || !box.current) return;
+    // No line is shown while earlier ones are read; the page jumps again when they arrive.
+    if (!time || !shown.length) jumpedTo.current = null;
+    if (!time || jumpedTo.current === time.getTime() || !box.current) return;
     const found = shown.findIndex((line) => new Date(line.time) >= time);
     if (found >= 0) {
       atEnd.current = false;
       box.current.scrollTop = found * ROW;
+      jumpedTo.current = time.getTime();
     }
-    // Again when earlier lines arrived.
-  }, [time?.getTime(), shown[0]?.time]);
+  }, [time?.getTime(), shown]);
   const onScroll = () => {
     const { scrollTop: top, clientHeight: view, scrollHeight } = box.current!;
     atEnd.current = top + view >= scrollHeight - ROW;

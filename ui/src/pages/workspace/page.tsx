@@ -12,6 +12,7 @@ import { go, paths } from "../../state/route";
 import { firstMessage, byId, gone, inboxOf, lastTurns, loaded, loadTurn, nameOf, runsOf, sessionsOf, workspaces } from "../../state/store";
 import type { Workspace } from "../../api/types";
 import { Dock, TABS, type Tab } from "./dock";
+import { useHosts } from "./egress";
 import { Facts } from "./facts";
 import { Sessions } from "./sessions";
 
@@ -63,6 +64,7 @@ function useDock(): [Tab, (tab: Tab) => void] {
 
 function Loaded({ one }: { one: Workspace }) {
   const [dock, setDock] = useDock();
+  const hosts = useHosts(one.id);
   const is = standing(
     one,
     inboxOf.value.get(one.id),
@@ -162,22 +164,22 @@ function Loaded({ one }: { one: Workspace }) {
                     { label: "Snapshot…", icon: "snapshot", run: () => ask("snapshot") },
                   ]
                 : []),
-                { label: "Rename…", icon: "file", note: "F2", run: () => ask("rename") },
-                {
-                  label: "Take the canonical ports",
-                  icon: "anchor",
-                  note: "h",
-                  run: () => void takePorts(one),
+              { label: "Rename…", icon: "file", note: "F2", run: () => ask("rename") },
+              {
+                label: "Take the canonical ports",
+                icon: "anchor",
+                note: "h",
+                run: () => void takePorts(one),
+              },
+              { label: "Restart", icon: "restart", note: "R", run: () => void restart(one) },
+              {
+                label: "Reset to its beginning…",
+                icon: "undo",
+                run: () => {
+                  asked.value = { kind: "reset", workspace: one };
                 },
-                { label: "Restart", icon: "restart", note: "R", run: () => void restart(one) },
-                {
-                  label: "Reset to its beginning…",
-                  icon: "undo",
-                  run: () => {
-                    asked.value = { kind: "reset", workspace: one };
-                  },
-                },
-                { label: "Remove", icon: "trash", danger: true, run: () => void remove(one) },
+              },
+              { label: "Remove", icon: "trash", danger: true, run: () => void remove(one) },
             ]}
           />
         </div>
@@ -194,9 +196,9 @@ function Loaded({ one }: { one: Workspace }) {
       <div class="ws">
         <div class="ws__work">
           <Sessions one={one} />
-          <Dock one={one} shown={dock} onShow={setDock} />
+          <Dock one={one} hosts={hosts} shown={dock} onShow={setDock} />
         </div>
-        <Facts one={one} onEgress={() => setDock("egress")} />
+        <Facts one={one} hosts={hosts} onEgress={() => setDock("egress")} />
       </div>
     </>
   );

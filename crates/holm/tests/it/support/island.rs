@@ -105,13 +105,19 @@ impl Island {
         Repository::new(self, self.home().join("src").join(name))
     }
 
+    /// The same with these files in a second commit: path and content of each.
+    pub fn repository_of(&self, name: &str, files: &[(&str, &str)]) -> Repository<'_> {
+        let repository = self.repository(name);
+        for (path, content) in files {
+            repository.write(path, content);
+        }
+        repository.commit("files");
+        repository
+    }
+
     /// The repository `shop`, with this configuration and this text as its server.py.
     pub fn shop(&self, holm_toml: &str, server: &str) -> Repository<'_> {
-        let repository = self.repository("shop");
-        repository.write("holm.toml", holm_toml);
-        repository.write("server.py", server);
-        repository.commit("a server");
-        repository
+        self.repository_of("shop", &[("holm.toml", holm_toml), ("server.py", server)])
     }
 
     /// A command of the user, in a sealed environment.

@@ -40,11 +40,23 @@ pub use world::World;
 use std::time::{Duration, Instant};
 
 /// Waits for a condition, with a limit; `what` names it when it does not come true.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+#[track_caller]
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    eventually_within(Duration::from_secs(60), || what.to_owned(), condition);
+}
+
+/// The same with another limit; `what` is called when the condition did not come true.
+#[track_caller]
+pub fn eventually_within(
+    limit: Duration,
+    what: impl Fn() -> String,
+    mut condition: impl FnMut() -> bool,
+) {
+    let deadline = Instant::now() + limit;
     let mut pause = Duration::from_millis(5);
     while !condition() {
-        assert!(Instant::now() < deadline, "it did not come true: {what}");
+        let is_in_time = Instant::now() < deadline;
+        assert!(is_in_time, "it did not come true: {}", what());
         // Not a guess about time: the condition decides. Many conditions start a program, and the longer
         // one takes to come true, the more of the machine these would take from what it waits for.
         std::thread::park_timeout(pause);
