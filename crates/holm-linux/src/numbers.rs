@@ -312,15 +312,22 @@ pub fn commands(dirs: &WorkspaceDirs) -> Vec<(u32, String, Option<String>)> {
     let others = family(root, &children)
         .into_iter()
         .filter(|one| one.pid != init);
+    let leaders = leaders(dirs);
+    let mut services: HashMap<i32, Option<String>> = HashMap::new();
     let reported = others.filter_map(|process| {
+        let number = number_inside(process.pid, depth?)?;
+        let of_parent = services.get(&process.parent).cloned().flatten();
+        let service = service_of(process.pid)
+            .or_else(|| leaders.get(&number).cloned())
+            .or(of_parent);
+        services.insert(process.pid, service.clone());
         let line = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
         let words = line
             .split(|byte| *byte == 0)
             .filter(|word| !word.is_empty());
         let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
         let command: String = words.join(" ").chars().take(LONGEST_COMMAND).collect();
-        let number = number_inside(process.pid, depth?)?;
-        (!command.is_empty()).then(|| (number, command, service_of(process.pid)))
+        (!command.is_empty()).then_some((number, command, service))
     });
     reported.collect()
 }
