@@ -15,7 +15,7 @@ use holm_core::turn::TurnCause;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TurnList {
     /// The oldest first.
     pub turns: Vec<Turn>,

@@ -70,11 +70,16 @@ async fn list(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> An
     app.engine.project_of(&id).await?;
     let turns = app.engine.turns(&id).await?;
     let since_start = match turns.last() {
-        Some(last) => Some(app.since_start(last).await?),
-        None => None,
+        Some(last) => app.since_start(last).await.inspect_err(|fault| {
+            tracing::warn!(%id, %fault, "the turns are listed without what they changed since the start");
+        }),
+        None => return Ok(Json(TurnList::default())),
     };
     let turns = turns.iter().map(turn).collect();
-    Ok(Json(TurnList { turns, since_start }))
+    Ok(Json(TurnList {
+        turns,
+        since_start: since_start.ok(),
+    }))
 }
 
 async fn mark(State(app): State<Arc<App>>, WorkspaceKey(id): WorkspaceKey) -> Answer<Marked> {
