@@ -165,6 +165,29 @@ fn an_environment_value_is_in_no_request() {
     );
 }
 
+/// The check would read one `subpath`, and the stack would keep the other.
+#[test]
+fn an_option_of_a_mount_twice_is_refused() {
+    let mount = |options: &str| {
+        format!(
+            "=== compose.yaml
+services: {{web: {{image: web, volumes: [{{type: volume, source: db, target: /x, {options}}}]}}}}
+volumes: {{db: }}
+"
+        )
+    };
+    for options in [
+        "subpath: ok, volume: {subpath: ../../etc}",
+        "volume: {subpath: ../../etc}, subpath: ok",
+        "volume: {subpath: ok}, image: {subpath: ../../etc}",
+    ] {
+        let errors = errors(&mount(options));
+        assert!(errors.contains("has `subpath` twice"), "{errors}");
+    }
+    let errors = errors(&mount("volume: {subpath: ../../etc}"));
+    assert!(errors.contains("leaves the volume"), "{errors}");
+}
+
 fn all_cases() -> Vec<String> {
     let entries = std::fs::read_dir(cases())
         .unwrap()
