@@ -87,17 +87,6 @@ pub fn of_container(node: &Node) -> Option<String> {
     (!outside.is_empty()).then(|| format!("uses volumes of {}", short(&outside.join(", "))))
 }
 
-pub fn host_hook(node: &Node) -> Option<String> {
-    let is_privileged = |hook: &Node| {
-        hook.get("privileged")
-            .is_some_and(|it| it.value == Value::Flag(true))
-    };
-    node.items()
-        .iter()
-        .any(is_privileged)
-        .then(|| "runs a privileged command".to_owned())
-}
-
 pub fn gpu(node: &Node) -> Option<String> {
     (!node.items().is_empty()).then(|| "asks for devices".to_owned())
 }

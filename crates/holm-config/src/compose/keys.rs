@@ -2,8 +2,8 @@
 //! generated from the keys of a service.
 
 use super::ask::{
-    always, external, gpu, host_hook, host_namespace, host_network, in_parts, mount, not_empty,
-    of_container, outside, outside_files, set,
+    always, external, gpu, host_namespace, host_network, in_parts, mount, not_empty, of_container,
+    outside, outside_files, set,
 };
 use super::shape::Verdict::{Done, Ignored, Refused, Trust};
 use super::shape::{Key, Shape};
@@ -110,9 +110,9 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     pids_limit: Done, Shape::Integer, "";
     platform: Done, Shape::Text, "";
     ports: Done, Shape::List { item: &PORT, long: short::port, same: &["host_ip", "target", "published", "protocol"] }, "routes on loopback, whatever address the file names";
-    post_start: Trust(host_hook), HOOKS, "only `privileged` needs approval";
-    pre_start: Trust(host_hook), HOOKS, "only `privileged` needs approval";
-    pre_stop: Trust(host_hook), HOOKS, "only `privileged` needs approval";
+    post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    pre_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     privileged: Trust(set), Shape::Flag, "all rights of the kernel";
     profiles: Done, Shape::Unique, "";
     provider: Trust(always), Shape::Any, "runs a program on the host";
@@ -241,7 +241,7 @@ const HOOKS: Shape = Shape::List {
 const HOOK: Shape = Shape::Table(keys! {
     command: Done, Shape::Command, "";
     user: Done, Shape::Text, "";
-    privileged: Done, Shape::Flag, "";
+    privileged: Trust(set), Shape::Flag, "runs the command with all capabilities";
     working_dir: Done, Shape::Text, "";
     environment: Done, Shape::Map, "";
     image: Done, Shape::Text, "";

@@ -136,6 +136,23 @@ fn every_trusted_key_asks() {
     }
 }
 
+/// A command that `develop` runs asks as the hooks do.
+#[test]
+fn a_privileged_command_of_a_watch_asks() {
+    let text = "=== compose.yaml
+services:
+  web:
+    image: web
+    develop: {watch: [{path: src, action: sync+exec, target: /src, exec: {command: x, privileged: true}}]}
+";
+    let result = Case::new(text).result().unwrap();
+    let request = result["requests"][0].as_str().unwrap_or_default();
+    assert!(
+        request.contains("`services.web.develop.watch.exec.privileged`"),
+        "{result}"
+    );
+}
+
 #[test]
 fn values_that_stay_inside_do_not_ask() {
     let text = "=== compose.yaml
