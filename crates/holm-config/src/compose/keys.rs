@@ -26,7 +26,7 @@ pub static FILE: Shape = Shape::Table(keys! {
     volumes: Done, Shape::Named(&VOLUME), "";
     secrets: Done, Shape::Named(&SECRET), "";
     configs: Done, Shape::Named(&CONFIG), "";
-    models: Trust(not_empty), Shape::Any, "a model server runs outside of the workspace";
+    models: Refused, Shape::Any, "holm has no model server";
 });
 
 static INCLUDE: Shape = Shape::Table(keys! {
@@ -54,7 +54,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     cap_add: Trust(not_empty), Shape::Unique, "adds rights of the kernel";
     cap_drop: Done, Shape::Unique, "";
     cgroup: Trust(host_namespace), Shape::Choice(&["host", "private"]), "only `host` needs approval";
-    cgroup_parent: Trust(set), Shape::Text, "puts processes into a control group of the host";
+    cgroup_parent: Ignored, Shape::Text, "a workspace has a control group of its own";
     command: Done, Shape::Command, "";
     configs: Done, GRANTS, "";
     container_name: Done, Shape::Text, "another name in the service's networks, so workspaces never clash";
@@ -67,7 +67,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     cpu_shares: Ignored, Shape::Integer, "services of a workspace share its processors equally";
     cpus: Done, Shape::Number, "";
     cpuset: Ignored, Shape::Text, "services of a workspace share its processors equally";
-    credential_spec: Trust(always), Shape::Any, "reads credentials of the host";
+    credential_spec: Ignored, Shape::Any, "Windows only";
     depends_on: Done, Shape::Short { long: short::names, table: &Shape::Named(&DEPENDENCY) }, "with conditions";
     deploy: Done, DEPLOY, "`resources`, `replicas` and `restart_policy`; the rest is for clusters and ignored";
     develop: Done, DEVELOP, "";
@@ -84,7 +84,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     extends: Done, Shape::Short { long: short::extends, table: &EXTENDS }, "from the same file, or one below the project's root";
     external_links: Refused, Shape::Unique, "there are no containers outside of the workspace; declare the service in a file";
     extra_hosts: Done, Shape::Hosts, "";
-    gpus: Trust(not_empty), Shape::Any, "opens devices of the host";
+    gpus: Trust(gpu), Shape::Short { long: short::gpus, table: &DEVICE_REQUESTS }, "opens devices of the host";
     group_add: Done, Shape::Unique, "";
     healthcheck: Done, HEALTHCHECK, "";
     hostname: Done, Shape::Text, "";
@@ -101,7 +101,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     mem_reservation: Ignored, Shape::Size, "a workspace reserves no memory";
     mem_swappiness: Ignored, Shape::Integer, "set by the host";
     memswap_limit: Ignored, Shape::Text, "set by the host";
-    models: Trust(not_empty), Shape::Any, "a model server runs outside of the workspace";
+    models: Refused, Shape::Any, "holm has no model server";
     network_mode: Trust(host_network), Shape::Text, "only `host` and `container:…` need approval";
     networks: Done, Shape::Short { long: short::names, table: &Shape::Named(&ATTACHMENT) }, "";
     oom_kill_disable: Ignored, Shape::Flag, "needs root on the host";
@@ -115,12 +115,12 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     privileged: Trust(set), Shape::Flag, "all rights of the kernel";
     profiles: Done, Shape::Unique, "";
-    provider: Trust(always), Shape::Any, "runs a program on the host";
+    provider: Trust(always), PROVIDER, "runs a program on the host";
     pull_policy: Done, Shape::Text, "";
     pull_refresh_after: Ignored, Shape::Text, "`holm image pull` refreshes an image";
     read_only: Done, Shape::Flag, "";
     restart: Done, Shape::Text, "";
-    runtime: Trust(set), Shape::Text, "chooses a program of the host that runs the container";
+    runtime: Ignored, Shape::Text, "holm starts the program itself";
     scale: Done, Shape::Integer, "";
     secrets: Done, GRANTS, "";
     security_opt: Trust(not_empty), Shape::Unique, "weakens the isolation";
@@ -215,7 +215,24 @@ const AMOUNTS: Shape = Shape::Table(keys! {
     memory: Done, Shape::Size, "";
     pids: Done, Shape::Integer, "";
     generic_resources: Ignored, Shape::Any, "for clusters";
-    devices: Trust(gpu), Shape::Any, "opens devices of the host";
+    devices: Trust(gpu), DEVICE_REQUESTS, "opens devices of the host";
+});
+
+const DEVICE_REQUESTS: Shape = Shape::List {
+    item: &Shape::Table(keys! {
+        capabilities: Done, Shape::Unique, "";
+        driver: Done, Shape::Text, "";
+        count: Done, Shape::Text, "";
+        device_ids: Done, Shape::Unique, "";
+        options: Done, Shape::Map, "";
+    }),
+    long: short::as_written,
+    same: &[],
+};
+
+const PROVIDER: Shape = Shape::Table(keys! {
+    type: Done, Shape::Text, "";
+    options: Done, Shape::Named(&Shape::Texts), "";
 });
 
 const DEVELOP: Shape = Shape::Table(keys! {

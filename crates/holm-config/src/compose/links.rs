@@ -125,6 +125,9 @@ fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Decl
     {
         session.error(service.key_at, format!("`{at}` needs `image` or `build`"));
     }
+    if let Some(provider) = node.get("provider").filter(|it| it.get("type").is_none()) {
+        session.error(provider.at, format!("`{at}.provider` needs `type`"));
+    }
     let mode = node
         .get("network_mode")
         .filter(|_| node.get("networks").is_some());

@@ -60,6 +60,21 @@ pub fn extends(node: &Node) -> Longer {
     under("service", node)
 }
 
+/// `gpus: all`.
+pub fn gpus(node: &Node) -> Longer {
+    match &node.value {
+        Value::List(_) => Ok(node.clone()),
+        Value::Text(text) if text == "all" => {
+            let all = Node::table(vec![("count", Node::text("all", node.at))], node.at);
+            Ok(Node {
+                change: node.change,
+                ..Node::new(Value::List(vec![all]), node.at)
+            })
+        }
+        _ => Err("must be `all` or a list of tables".to_owned()),
+    }
+}
+
 /// `nofile: 1024`.
 pub fn ulimit(node: &Node) -> Longer {
     scalar(node)?;
