@@ -1,9 +1,10 @@
 //! Compose files: several files, their variables, `extends` and `include` become one
 //! [`Stack`](holm_core::compose::Stack).
 //!
-//! Called by `holm init`, `up` and `trust`. The files are not trusted: only files below the project's root
-//! are read, through a function of the caller, and nothing is executed. All errors are reported at once,
-//! with file, line and column. What the files ask of the host is listed, never done.
+//! No command calls this reader yet; `holm init` still reads Compose files with `holm_core::detect`. The files
+//! are not trusted: only files below the project's root are read, through a function of the caller, and
+//! nothing is executed. All errors are reported at once, with file, line and column. What the files ask of
+//! the host is listed, never done.
 
 mod ask;
 mod dotenv;
