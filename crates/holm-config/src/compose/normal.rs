@@ -24,7 +24,12 @@ impl Normal<'_> {
         let value = match self.shaped(node, shape, at) {
             Ok(value) => value,
             Err(why) => {
-                self.errors.push((place, format!("`{at}` {why}")));
+                let subject = if at.is_empty() {
+                    "the file".to_owned()
+                } else {
+                    format!("`{at}`")
+                };
+                self.errors.push((place, format!("{subject} {why}")));
                 Value::Null
             }
         };

@@ -166,7 +166,7 @@ impl<'a, 'f> Session<'a, 'f> {
         };
         let node = normal.value(node, &keys::FILE, "");
         for (at, why) in normal.errors {
-            self.error(at, why.replace("`` ", "the file "));
+            self.error(at, why);
         }
         Some(node)
     }
