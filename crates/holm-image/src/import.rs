@@ -140,7 +140,7 @@ pub fn import_layout(
         return Err(ImportError::Large("index.json".to_owned()));
     }
     let fetch = |blob: &Descriptor| {
-        if writing.store().has(blob) {
+        if writing.store().has(blob)? {
             return Ok(());
         }
         let name = format!("{BLOBS}{}", blob.digest.hex());

@@ -95,8 +95,14 @@ impl ContentStore {
         })
     }
 
-    pub fn has(&self, descriptor: &Descriptor) -> bool {
-        self.open_blob(descriptor).is_ok()
+    /// Whether the blob is there with its stated size. A file that cannot be opened is an error, not an absent
+    /// blob: `sweep` would remove the blobs that it names.
+    pub fn has(&self, descriptor: &Descriptor) -> Result<bool, StoreError> {
+        match self.open_blob(descriptor) {
+            Ok(_) => Ok(true),
+            Err(StoreError::Absent(_) | StoreError::Size { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a blob. Its size is checked here; its digest was verified when it was written.
@@ -203,7 +209,7 @@ impl ContentStore {
                         entry.document.media_type.kind(),
                         Some(Kind::Manifest | Kind::Index)
                     );
-                    if is_document && self.has(&entry.document) {
+                    if is_document && self.has(&entry.document)? {
                         self.reach(&entry.document, to)?;
                     }
                 }
