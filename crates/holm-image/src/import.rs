@@ -206,11 +206,7 @@ fn take<R: Read>(
     if name.ends_with(".json") || name.ends_with("layer.tar") || name.ends_with(".tar") {
         let mut first = Sniffing::default();
         let mut writer = writing.fresh()?;
-        copy_content(
-            path,
-            entry,
-            &mut io::BufWriter::new(first.over(&mut writer)),
-        )?;
+        copy_content(path, entry, &mut first.over(&mut writer))?;
         let compression = Compression::of(&first.bytes);
         let stored = writer.finish_as(MediaType::oci_layer(compression))?;
         found
