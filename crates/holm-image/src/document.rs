@@ -147,7 +147,11 @@ impl Document {
 // === impl Manifest ===
 
 impl Manifest {
-    fn checked(config: Descriptor, layers: Vec<Descriptor>) -> Result<Self, DocumentError> {
+    /// A manifest of these blobs, if their kinds, sizes and number are right.
+    pub(crate) fn checked(
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    ) -> Result<Self, DocumentError> {
         if config.media_type.kind() != Some(Kind::Config) {
             return Err(DocumentError::PartType(
                 config.media_type,
@@ -170,15 +174,14 @@ impl Manifest {
     }
 
     /// An OCI manifest as bytes, for archives that have none.
-    pub fn to_json(&self) -> Vec<u8> {
+    pub fn to_json(&self) -> Result<Vec<u8>, DocumentError> {
         let written = WrittenManifest {
             schema_version: 2,
             media_type: MediaType::oci_manifest(),
             config: &self.config,
             layers: self.layers.iter().map(|layer| &layer.blob).collect(),
         };
-        // Texts and numbers always serialise.
-        serde_json::to_vec(&written).unwrap_or_default()
+        Ok(serde_json::to_vec(&written)?)
     }
 }
 

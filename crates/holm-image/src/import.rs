@@ -8,8 +8,8 @@ use crate::blob::BlobError;
 use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
+use crate::document::Manifest;
 use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
-use crate::document::{Layer, Manifest};
 use crate::media::{Compression, Kind, MediaType};
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing};
@@ -295,14 +295,15 @@ fn of_saved(
 ) -> Result<Imported, ImportError> {
     let (mut config, _) = stored(&saved.config, extras, writing)?;
     config.media_type = MediaType::oci_config();
-    let layers = saved.layers.iter().map(|name| {
-        let (blob, compression) = stored(name, extras, writing)?;
-        Ok(Layer { blob, compression })
-    });
-    let layers: Vec<Layer> = layers.collect::<Result<_, ImportError>>()?;
-    let bytes = writing.store().read(&config.digest, LARGEST_CONFIG)?;
-    let parsed = ImageConfig::parse(&bytes, layers.len())?;
-    let manifest = Manifest { config, layers }.to_json();
+    let layers = saved.layers.iter();
+    let layers = layers.map(|name| Ok(stored(name, extras, writing)?.0));
+    let layers = layers.collect::<Result<_, ImportError>>()?;
+    let manifest = Manifest::checked(config, layers)?;
+    let bytes = writing
+        .store()
+        .read(&manifest.config.digest, LARGEST_CONFIG)?;
+    let parsed = ImageConfig::parse(&bytes, manifest.layers.len())?;
+    let manifest = manifest.to_json()?;
     Ok(Imported {
         names: saved.repo_tags.clone().unwrap_or_default(),
         manifest: writing.put(&manifest, MediaType::oci_manifest())?,
