@@ -318,16 +318,16 @@ fn stored(
     writing: &Writing,
 ) -> Result<(Descriptor, Compression), ImportError> {
     let absent = || ImportError::Absent(name.to_owned());
-    let mut found = extras.get(name);
-    if let Some(Extra::Link(target)) = found {
-        found = extras.get(target);
-    }
-    match found {
+    let target = match extras.get(name) {
+        Some(Extra::Link(target)) => target,
+        _ => name,
+    };
+    match extras.get(target) {
         Some(Extra::Stored(blob, compression)) => Ok((blob.clone(), *compression)),
         Some(Extra::Link(_)) => Err(absent()),
         // `manifest.json` beside blobs of a layout, but without its index.
         None => {
-            let hex = name.strip_prefix(BLOBS).ok_or_else(absent)?;
+            let hex = target.strip_prefix(BLOBS).ok_or_else(absent)?;
             let digest: ImageDigest = format!("sha256:{hex}").parse().map_err(|_| absent())?;
             Ok(writing.store().describe(&digest)?)
         }
