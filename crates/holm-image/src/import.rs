@@ -5,7 +5,7 @@
 //! an OCI index and Docker's `manifest.json`, as newer versions of Docker write, is read by its OCI index.
 
 use crate::blob::BlobError;
-use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content};
+use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content, each_part};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
 use crate::document::Manifest;
@@ -147,7 +147,8 @@ pub fn import_layout(
         let mut file = open(&name)?.take(blob.size + 1);
         let mut writer = writing.resume(blob)?;
         writer.restart()?;
-        io::copy(&mut file, &mut writer).map_err(|error| ImportError::Read(name, error))?;
+        let unreadable = |error| ImportError::Read(name.clone(), error);
+        each_part(&mut file, unreadable, |part| Ok(writer.add(part)?))?;
         Ok(writer.finish()?)
     };
     collect(writing, &index, platform, &fetch)
