@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use tar::EntryType;
@@ -226,17 +226,21 @@ impl Unpacking {
             path: shown(path),
             source,
         };
+        let malformed = |field: &str| {
+            let what = format!("`{field}` is malformed or out of range");
+            unreadable(io::Error::new(io::ErrorKind::InvalidData, what))
+        };
         let header = entry.header();
         let bits = header.mode().map_err(unreadable)? & 0o7777;
         let owner = Owner {
-            user: number(header.uid().map_err(unreadable)?),
-            group: number(header.gid().map_err(unreadable)?),
+            user: id(header.uid().map_err(unreadable)?).ok_or_else(|| malformed("uid"))?,
+            group: id(header.gid().map_err(unreadable)?).ok_or_else(|| malformed("gid"))?,
         };
-        let modified = header.mtime().map_err(unreadable)?;
+        let modified = i64::try_from(header.mtime().map_err(unreadable)?);
         let mut attributes = Attributes {
             mode: Mode::from_raw_mode(bits & !0o6000),
             modified: Timespec {
-                tv_sec: i64::try_from(modified).unwrap_or(0),
+                tv_sec: modified.map_err(|_| malformed("mtime"))?,
                 tv_nsec: 0,
             },
             owner,
@@ -248,13 +252,16 @@ impl Unpacking {
             .flatten()
         {
             let extension = extension.map_err(unreadable)?;
-            let (Ok(key), Ok(value)) = (extension.key(), extension.value()) else {
-                continue;
-            };
-            match key {
-                "uid" => attributes.owner.user = value.parse().unwrap_or(u32::MAX),
-                "gid" => attributes.owner.group = value.parse().unwrap_or(u32::MAX),
-                "mtime" => attributes.modified = seconds(value).unwrap_or(attributes.modified),
+            // Other records, such as paths and extended attributes, need not be UTF-8.
+            let value = extension.value().ok();
+            let number = || id(value?.parse().ok()?);
+            match extension.key_bytes() {
+                b"uid" => attributes.owner.user = number().ok_or_else(|| malformed("uid"))?,
+                b"gid" => attributes.owner.group = number().ok_or_else(|| malformed("gid"))?,
+                b"mtime" => {
+                    let modified = value.and_then(seconds);
+                    attributes.modified = modified.ok_or_else(|| malformed("mtime"))?;
+                }
                 _ => {}
             }
         }
@@ -326,14 +333,18 @@ fn times(modified: Timespec) -> Timestamps {
     }
 }
 
-/// An id that no user can have stands for one that is too large.
-fn number(id: u64) -> u32 {
-    u32::try_from(id).unwrap_or(u32::MAX)
+/// An id that a user can have: the largest number means "no change" to `chown`.
+fn id(number: u64) -> Option<u32> {
+    let id = u32::try_from(number).ok();
+    id.filter(|id| *id != u32::MAX)
 }
 
 /// `1700000000.25` of a PAX record.
 fn seconds(text: &str) -> Option<Timespec> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
     let digits: String = fraction
         .chars()
         .chain("000000000".chars())
