@@ -103,8 +103,14 @@ impl Unpacking {
             }
             EntryType::Symlink => self.add_symlink(path, inside, entry)?,
             EntryType::Link => self.add_link(inside, entry)?,
-            EntryType::Char | EntryType::Block => self.leave_out(inside, Reason::Device),
-            EntryType::Fifo => self.leave_out(inside, Reason::Fifo),
+            EntryType::Char | EntryType::Block => {
+                self.leave_out(inside, Reason::Device);
+                return Ok(());
+            }
+            EntryType::Fifo => {
+                self.leave_out(inside, Reason::Fifo);
+                return Ok(());
+            }
             other => {
                 return Err(UnpackError::Kind {
                     path: shown(path),
@@ -199,14 +205,17 @@ impl Unpacking {
     /// Sets modes and times of the directories, the deepest first: a closed directory hides what is below it.
     pub fn finish(self) -> Result<(Unpacked, BTreeMap<PathBuf, Owner>), UnpackError> {
         for (path, attributes) in self.directories.iter().rev() {
-            let failed = |source| UnpackError::File {
-                action: "set the mode of",
-                path: shown_path(path),
-                source,
+            let failed = |action| {
+                move |source| UnpackError::File {
+                    action,
+                    path: shown_path(path),
+                    source,
+                }
             };
-            let directory = self.tree.open(path).map_err(failed)?;
-            futimens(&directory, &times(attributes.modified)).map_err(failed)?;
-            fchmod(&directory, attributes.mode).map_err(failed)?;
+            let directory = self.tree.open(path).map_err(failed("open"))?;
+            let timed = futimens(&directory, &times(attributes.modified));
+            timed.map_err(failed("set the time of"))?;
+            fchmod(&directory, attributes.mode).map_err(failed("set the mode of"))?;
         }
         Ok((self.unpacked, self.owners))
     }
