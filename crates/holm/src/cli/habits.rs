@@ -64,13 +64,11 @@ pub fn translated(mut line: Vec<OsString>) -> Vec<OsString> {
 
 /// `status` of one workspace is `show`; with options it is `ls`. Alone it is the overview.
 fn status(line: &[OsString], place: usize) -> Option<&'static str> {
-    let rest = &line[place + 1..];
-    if rest
-        .iter()
-        .any(|word| !word.as_encoded_bytes().starts_with(b"-"))
-    {
+    let rest = &line[place..];
+    let next = verb_place(rest).map(|next| rest[next].as_encoded_bytes());
+    if next.is_some_and(|word| !word.starts_with(b"-")) {
         Some("show")
-    } else if !rest.is_empty() || is_json(line) {
+    } else if rest.len() > 1 || is_json(line) {
         Some("ls")
     } else {
         None
@@ -344,6 +342,9 @@ mod tests {
         check("status", "status");
         check("status x", "show x");
         check("status --json", "ls --json");
+        check("status --color never", "ls --color never");
+        check("status --color never x", "show --color never x");
+        check("status --long --color never", "ls --long --color never");
         check("--json status", "--json ls");
         check("status --help", "ls --help");
         check("exec x -- ps", "exec x -- ps");
