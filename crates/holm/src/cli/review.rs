@@ -231,7 +231,13 @@ fn glyph(weight: &str) -> String {
 
 fn risk_row(risk: &Risk) -> String {
     let before = format!("{} {:<16} ", glyph(&risk.weight), risk.kind);
-    let text = format!("{}: {}", printable(&risk.path), printable(&risk.text));
+    let text = printable(&risk.text);
+    // A risk of the whole tree has no path.
+    let text = if risk.path.is_empty() {
+        text
+    } else {
+        format!("{}: {text}", printable(&risk.path))
+    };
     hanging(&before, &text, terminal::columns_to_fill())
 }
 
