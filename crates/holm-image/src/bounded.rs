@@ -59,7 +59,7 @@ pub struct Entries<R: Read> {
     limits: Limits,
 }
 
-/// What [`Entries::each`] calls for every entry.
+/// An entry as [`Entries::each`] passes it to `visit`.
 pub type Entry<'a, R> = tar::Entry<'a, Metered<R>>;
 
 /// Counts what passes, and stops at its allowance.

@@ -294,7 +294,7 @@ fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
             break;
         }
     }
-    // Of the services that are not free, some only wait for a circle: those that no other waits for.
+    // Every stuck service waits for a stuck one, so following these waits ends in a circle.
     let stuck: BTreeSet<&str> = waits
         .keys()
         .copied()

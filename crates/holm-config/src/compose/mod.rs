@@ -32,8 +32,8 @@ use std::fmt;
 pub struct Input<'a> {
     /// The absolute path of the project's root, which `$PWD` and absolute paths of the files name.
     pub root: &'a str,
-    /// Relative to the root. Each changes those before it; the directory of the first is the one that
-    /// relative paths begin at.
+    /// Relative to the root. Later files override earlier ones. Relative paths start at the directory of the first
+    /// file.
     pub files: &'a [&'a str],
     /// The caller's variables. Each that a file uses is a request.
     pub environment: &'a BTreeMap<String, String>,

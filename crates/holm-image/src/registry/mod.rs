@@ -1,8 +1,9 @@
 //! Pulls an image from a registry by its API, version 2.
 //!
 //! The tag is resolved once; everything after that is asked for by digest, so a tag that changes during a pull
-//! cannot mix two images. Credentials go to exactly one host and to a token realm on it. A blob may be redirected
-//! to another host, which gets no credentials. All connections are made by the caller's function.
+//! cannot mix two images. Credentials go only to the registry's host and to its token realm: on the same host,
+//! or the realm in `default_registry.txt`. A blob may be redirected to another host, which gets no credentials.
+//! All connections are made by the caller's function.
 
 mod challenge;
 mod download;
@@ -60,7 +61,7 @@ pub struct PullBounds {
     pub whole: Duration,
     /// All blobs of the image.
     pub bytes: u64,
-    /// How often a broken transfer of a blob is continued without any new byte.
+    /// How many transfers in a row may break without a new byte before the pull fails.
     pub attempts: usize,
     /// How many blobs are loaded at once.
     pub parallel: usize,

@@ -104,7 +104,7 @@ pub fn fault(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> Fa
         ErrorKind::MissingRequiredArgument => missing(error, line, holm),
         ErrorKind::TooFewValues if verb == Some("compare") => (
             "compare needs two or more workspaces of one project".to_owned(),
-            "which there are   holm ls\ncompare two       holm compare WS WS".to_owned(),
+            "list them     holm ls\ncompare two   holm compare WS WS".to_owned(),
         ),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let name = verb.unwrap_or("holm");
@@ -242,7 +242,7 @@ fn missing(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> (Str
     let words: Vec<String> = names.iter().map(word).collect();
     let hint = match verb.as_str() {
         "start" | "stop" | "rm" | "show" | "enter" | "logs" | "diff" => {
-            "which there are   holm ls".to_owned()
+            "list them   holm ls".to_owned()
         }
         verb => match first_example(command) {
             Some(example) => format!("for example   {example}"),

@@ -50,7 +50,7 @@ const TASKS: [Task; 7] = [
             ),
             (
                 "open",
-                "A browser whose localhost is it (checkout: your localhost)",
+                "Browse its ports as localhost (checkout: on your localhost)",
             ),
         ],
         more: &[
