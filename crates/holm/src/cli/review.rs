@@ -28,8 +28,8 @@ use std::process::ExitCode;
 /// looked: the next review begins there, and a file that changes again is unviewed again.
 ///
 /// With --json: {from,to,tree,risks:[{path,kind,text}],evidence:{commands,checks,hosts,volumes,outside,
-/// processes},files:[{path,operation,added,removed,viewed}]}; from is null for the commit that the workspace
-/// started from.
+/// processes},files:[{path,operation,added,removed,viewed}],comments}; from is null for the commit that the
+/// workspace started from.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm review fix-login\n  holm review fix-login --since base --stat\n  \
