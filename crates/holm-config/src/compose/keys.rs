@@ -2,8 +2,8 @@
 //! generated from the keys of a service.
 
 use super::ask::{
-    always, external, gpu, host_namespace, host_network, in_parts, mount, not_empty, of_container,
-    outside, outside_files, set,
+    always, build_network, external, gpu, host_namespace, host_network, in_parts, mount, not_empty,
+    of_container, outside, outside_files, set,
 };
 use super::shape::Verdict::{Done, Ignored, Refused, Trust};
 use super::shape::{Key, Shape};
@@ -47,11 +47,11 @@ const PATHS: Shape = Shape::Short {
 pub static SERVICE: Shape = Shape::Table(SERVICE_KEYS);
 
 pub static SERVICE_KEYS: &[Key] = keys! {
-    annotations: Ignored, Shape::Map, "no engine reads them";
+    annotations: Ignored, Shape::Map, "holm does not use them";
     attach: Ignored, Shape::Flag, "`holm logs` shows every service";
     blkio_config: Ignored, Shape::Any, "the workspace's limits hold for all services";
     build: Trust(always), BUILD, "an engine runs the repository's code to build the image";
-    cap_add: Trust(not_empty), Shape::Unique, "adds rights of the kernel";
+    cap_add: Trust(not_empty), Shape::Unique, "adds Linux capabilities";
     cap_drop: Done, Shape::Unique, "";
     cgroup: Trust(host_namespace), Shape::Choice(&["host", "private"]), "only `host` needs approval";
     cgroup_parent: Ignored, Shape::Text, "a workspace has a control group of its own";
@@ -102,7 +102,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     mem_swappiness: Ignored, Shape::Integer, "set by the host";
     memswap_limit: Ignored, Shape::Text, "set by the host";
     models: Refused, Shape::Any, "holm has no model server";
-    network_mode: Trust(host_network), Shape::Text, "only `host` and `container:…` need approval";
+    network_mode: Trust(host_network), Shape::Text, "every value but `none`, `bridge` and `service:…` needs approval";
     networks: Done, Shape::Short { long: short::names, table: &Shape::Named(&ATTACHMENT) }, "";
     oom_kill_disable: Ignored, Shape::Flag, "needs root on the host";
     oom_score_adj: Ignored, Shape::Integer, "needs root on the host";
@@ -113,7 +113,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     pre_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
-    privileged: Trust(set), Shape::Flag, "all rights of the kernel";
+    privileged: Trust(set), Shape::Flag, "gives all Linux capabilities";
     profiles: Done, Shape::Unique, "";
     provider: Trust(always), PROVIDER, "runs a program on the host";
     pull_policy: Done, Shape::Text, "";
@@ -168,7 +168,7 @@ const BUILD: Shape = Shape::Short {
         cache_to: Ignored, Shape::Texts, "builds are keyed by their inputs";
         no_cache: Done, Shape::Flag, "";
         additional_contexts: Trust(not_empty), Shape::Map, "further inputs of the build";
-        network: Trust(set), Shape::Text, "the build uses the network";
+        network: Trust(build_network), Shape::Text, "the build uses a network";
         provenance: Ignored, Shape::Text, "not supported";
         sbom: Ignored, Shape::Text, "not supported";
         pull: Done, Shape::Flag, "";
@@ -176,7 +176,7 @@ const BUILD: Shape = Shape::Short {
         shm_size: Done, Shape::Size, "";
         extra_hosts: Done, Shape::Hosts, "";
         isolation: Ignored, Shape::Text, "Windows only";
-        privileged: Trust(set), Shape::Flag, "the build gets all rights of the kernel";
+        privileged: Trust(set), Shape::Flag, "the build gets all Linux capabilities";
         secrets: Done, GRANTS, "";
         tags: Done, Shape::Unique, "";
         ulimits: Done, Shape::Named(&ULIMIT), "";
@@ -302,9 +302,9 @@ static ATTACHMENT: Shape = Shape::Table(keys! {
     link_local_ips: Ignored, Shape::Unique, "the workspace chooses addresses";
     mac_address: Ignored, Shape::Text, "the workspace chooses addresses";
     interface_name: Ignored, Shape::Text, "the workspace names interfaces";
-    driver_opts: Ignored, Shape::Map, "no engine reads them";
-    priority: Ignored, Shape::Number, "all networks have the same way out";
-    gw_priority: Ignored, Shape::Number, "all networks have the same way out";
+    driver_opts: Ignored, Shape::Map, "holm does not use them";
+    priority: Ignored, Shape::Number, "all networks use the same gateway";
+    gw_priority: Ignored, Shape::Number, "all networks use the same gateway";
 });
 
 static PORT: Shape = Shape::Table(keys! {
@@ -329,9 +329,9 @@ static MOUNT: Shape = Shape::Table(keys! {
     create_host_path: Done, Shape::Flag, "";
     consistency: Ignored, Shape::Text, "mounts are always consistent";
     propagation: Ignored, Shape::Text, "mounts are always private";
-    recursive: Ignored, Shape::Text, "mounts have nothing below them";
+    recursive: Ignored, Shape::Text, "holm does not mount submounts";
     selinux: Ignored, Shape::Text, "the files keep their labels";
-    labels: Ignored, Shape::Map, "no engine reads them";
+    labels: Ignored, Shape::Map, "holm does not use them";
 });
 
 static ULIMIT: Shape = Shape::Short {
@@ -345,7 +345,7 @@ static ULIMIT: Shape = Shape::Short {
 static NETWORK: Shape = Shape::Table(keys! {
     name: Done, Shape::Text, "";
     driver: Done, Shape::Text, "";
-    driver_opts: Ignored, Shape::Map, "no engine reads them";
+    driver_opts: Ignored, Shape::Map, "holm does not use them";
     ipam: Ignored, Shape::Any, "the workspace chooses addresses";
     external: Trust(external), Shape::External, "a network outside of the workspace";
     internal: Done, Shape::Flag, "";
@@ -367,10 +367,10 @@ static SECRET: Shape = Shape::Table(keys! {
     name: Done, Shape::Text, "";
     environment: Trust(set), Shape::Text, "reads a variable of your environment";
     file: Trust(outside), Shape::Path, "outside of the project's root";
-    external: Refused, Shape::External, "no engine keeps secrets here; declare it in `[secrets]` of holm.toml";
+    external: Refused, Shape::External, "holm has no external secret store; declare it in `[secrets]` of holm.toml";
     labels: Done, Shape::Map, "";
-    driver: Refused, Shape::Text, "no engine keeps secrets here";
-    driver_opts: Refused, Shape::Map, "no engine keeps secrets here";
+    driver: Refused, Shape::Text, "holm has no external secret store";
+    driver_opts: Refused, Shape::Map, "holm has no external secret store";
     template_driver: Refused, Shape::Text, "for clusters";
 });
 
@@ -379,7 +379,7 @@ static CONFIG: Shape = Shape::Table(keys! {
     content: Done, Shape::Text, "";
     environment: Trust(set), Shape::Text, "reads a variable of your environment";
     file: Trust(outside), Shape::Path, "outside of the project's root";
-    external: Refused, Shape::External, "no engine keeps configs here; use `file` or `content`";
+    external: Refused, Shape::External, "holm has no external config store; use `file` or `content`";
     labels: Done, Shape::Map, "";
     template_driver: Refused, Shape::Text, "for clusters";
 });

@@ -156,6 +156,7 @@ services:
   web:
     image: web
     privileged: false
+    build: {context: ., network: none}
     cap_add: []
     network_mode: service:db
     pid: service:db
@@ -165,7 +166,15 @@ services:
 volumes: {db: }
 ";
     let result = Case::new(text).result().unwrap();
-    assert!(result.get("requests").is_none(), "{result}");
+    // A build always asks, but not for a network that it does not get.
+    let requests = result["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 1, "{result}");
+    assert!(
+        requests[0]
+            .as_str()
+            .unwrap()
+            .contains("`services.web.build` needs approval")
+    );
 }
 
 #[test]
