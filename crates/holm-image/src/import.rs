@@ -10,7 +10,7 @@ use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
 use crate::document::Manifest;
 use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
-use crate::media::{Compression, Kind, MediaType};
+use crate::media::{Kind, MediaType};
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing};
 use holm_core::image_reference::ImageDigest;
@@ -62,7 +62,7 @@ const BLOBS: &str = "blobs/sha256/";
 
 /// A file of an archive that is no blob of a layout.
 enum Extra {
-    Stored(Descriptor, Compression),
+    Stored(ImageDigest),
     /// A symbolic or hard link, resolved inside the archive.
     Link(String),
 }
@@ -204,15 +204,12 @@ fn take<R: Read>(
         copy_content(path, entry, &mut writer)?;
         return Ok(writer.finish()?);
     }
-    if name.ends_with(".json") || name.ends_with("layer.tar") || name.ends_with(".tar") {
-        let mut first = Sniffing::default();
+    if name.ends_with(".json") || name.ends_with(".tar") {
         let mut writer = writing.fresh()?;
-        copy_content(path, entry, &mut first.over(&mut writer))?;
-        let compression = Compression::of(&first.bytes);
-        let stored = writer.finish_as(MediaType::oci_layer(compression))?;
-        found
-            .extras
-            .insert(name.to_owned(), Extra::Stored(stored, compression));
+        copy_content(path, entry, &mut writer)?;
+        let blob = writer.finish_as(MediaType::new(""))?;
+        let extra = Extra::Stored(blob.digest);
+        found.extras.insert(name.to_owned(), extra);
     }
     Ok(())
 }
@@ -294,11 +291,11 @@ fn of_saved(
     saved: &Saved,
     extras: &BTreeMap<String, Extra>,
 ) -> Result<Imported, ImportError> {
-    let (mut config, _) = stored(&saved.config, extras, writing)?;
+    let mut config = stored(&saved.config, extras, writing)?;
     config.media_type = MediaType::oci_config();
     let layers = saved.layers.iter();
-    let layers = layers.map(|name| Ok(stored(name, extras, writing)?.0));
-    let layers = layers.collect::<Result<_, ImportError>>()?;
+    let layers = layers.map(|name| stored(name, extras, writing));
+    let layers = layers.collect::<Result<_, _>>()?;
     let manifest = Manifest::checked(config, layers)?;
     let bytes = writing
         .store()
@@ -312,27 +309,27 @@ fn of_saved(
     })
 }
 
-/// The blob behind a name in `manifest.json`, through at most one link.
+/// The blob behind a name in `manifest.json` as a layer, through at most one link.
 fn stored(
     name: &str,
     extras: &BTreeMap<String, Extra>,
     writing: &Writing,
-) -> Result<(Descriptor, Compression), ImportError> {
+) -> Result<Descriptor, ImportError> {
     let absent = || ImportError::Absent(name.to_owned());
     let target = match extras.get(name) {
         Some(Extra::Link(target)) => target,
         _ => name,
     };
-    match extras.get(target) {
-        Some(Extra::Stored(blob, compression)) => Ok((blob.clone(), *compression)),
-        Some(Extra::Link(_)) => Err(absent()),
+    let digest = match extras.get(target) {
+        Some(Extra::Stored(digest)) => digest.clone(),
+        Some(Extra::Link(_)) => return Err(absent()),
         // `manifest.json` beside blobs of a layout, but without its index.
         None => {
             let hex = target.strip_prefix(BLOBS).ok_or_else(absent)?;
-            let digest: ImageDigest = format!("sha256:{hex}").parse().map_err(|_| absent())?;
-            Ok(writing.store().describe(&digest)?)
+            format!("sha256:{hex}").parse().map_err(|_| absent())?
         }
-    }
+    };
+    Ok(writing.store().describe(&digest)?)
 }
 
 /// `a/layer.tar` with the target `../b/layer.tar` is `b/layer.tar`.
@@ -347,36 +344,4 @@ fn beside(name: &str, target: &str) -> String {
         }
     }
     parts.join("/")
-}
-
-/// Remembers the first bytes of what is written.
-#[derive(Default)]
-struct Sniffing {
-    bytes: Vec<u8>,
-}
-
-struct Over<'a, W> {
-    sniffing: &'a mut Sniffing,
-    to: W,
-}
-
-impl Sniffing {
-    fn over<W>(&mut self, to: W) -> Over<'_, W> {
-        Over { sniffing: self, to }
-    }
-}
-
-impl<W: io::Write> io::Write for Over<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let wanted = 4usize
-            .saturating_sub(self.sniffing.bytes.len())
-            .min(bytes.len());
-        self.sniffing.bytes.extend_from_slice(&bytes[..wanted]);
-        self.to.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
 }

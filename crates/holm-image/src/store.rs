@@ -121,23 +121,18 @@ impl ContentStore {
     }
 
     /// Names a blob of the store as a layer, with the compression that its first bytes show.
-    pub(crate) fn describe(
-        &self,
-        digest: &ImageDigest,
-    ) -> Result<(Descriptor, Compression), StoreError> {
+    pub(crate) fn describe(&self, digest: &ImageDigest) -> Result<Descriptor, StoreError> {
         let path = self.blob(digest);
         let file = self.file(digest)?;
         let size = file.metadata().map_err(failed("look at", &path))?.len();
         let mut first = Vec::new();
         let read = file.take(4).read_to_end(&mut first);
         read.map_err(failed("read", &path))?;
-        let compression = Compression::of(&first);
-        let blob = Descriptor {
-            media_type: MediaType::oci_layer(compression),
+        Ok(Descriptor {
+            media_type: MediaType::oci_layer(Compression::of(&first)),
             digest: digest.clone(),
             size,
-        };
-        Ok((blob, compression))
+        })
     }
 
     /// Reads a document of at most `most` bytes and verifies its digest again.
