@@ -233,8 +233,7 @@ fn collect(
     platform: &Platform,
     fetch: &Fetch<'_>,
 ) -> Result<Vec<Imported>, ImportError> {
-    let layout_type = MediaType::new("application/vnd.oci.image.index.v1+json");
-    let Document::Index(index) = Document::parse(index, &layout_type)? else {
+    let Document::Index(index) = Document::parse(index, &MediaType::oci_index())? else {
         return Err(ImportError::NoImages);
     };
     let mut images = Vec::new();
