@@ -8,9 +8,9 @@ use crate::blob::BlobError;
 use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content, each_part};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
-use crate::document::Manifest;
-use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
-use crate::media::{Kind, MediaType};
+use crate::document::{DEEPEST, LARGEST_DOCUMENT};
+use crate::document::{Descriptor, Document, DocumentError, Manifest};
+use crate::media::MediaType;
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing};
 use holm_core::image_reference::ImageDigest;
@@ -57,7 +57,6 @@ pub enum ImportError {
     Deep,
 }
 
-const DEEPEST: usize = 4;
 const BLOBS: &str = "blobs/sha256/";
 
 /// A file of an archive that is no blob of a layout.
@@ -238,10 +237,7 @@ fn collect(
     };
     let mut images = Vec::new();
     for entry in index.manifests {
-        let is_image = matches!(
-            entry.document.media_type.kind(),
-            Some(Kind::Manifest | Kind::Index)
-        );
+        let is_image = entry.document.media_type.is_document();
         let runs = entry.platform.as_ref().is_none_or(|it| platform.runs(it));
         if !is_image || !runs {
             continue;
@@ -251,13 +247,10 @@ fn collect(
             fetch(&layer.blob)?;
         }
         fetch(&parsed.config)?;
-        let config = writing
-            .store()
-            .read(&parsed.config.digest, LARGEST_CONFIG)?;
         images.push(Imported {
             names: entry.names,
             manifest,
-            config: ImageConfig::parse(&config, parsed.layers.len())?,
+            config: ImageConfig::read::<ImportError>(writing.store(), &parsed)?,
         });
     }
     if images.is_empty() {
@@ -296,10 +289,7 @@ fn of_saved(
     let layers = layers.map(|name| stored(name, extras, writing));
     let layers = layers.collect::<Result<_, _>>()?;
     let manifest = Manifest::checked(config, layers)?;
-    let bytes = writing
-        .store()
-        .read(&manifest.config.digest, LARGEST_CONFIG)?;
-    let parsed = ImageConfig::parse(&bytes, manifest.layers.len())?;
+    let parsed = ImageConfig::read::<ImportError>(writing.store(), &manifest)?;
     let manifest = manifest.to_json()?;
     Ok(Imported {
         names: saved.repo_tags.clone().unwrap_or_default(),

@@ -113,6 +113,11 @@ impl MediaType {
         found.map(|(_, kind)| *kind)
     }
 
+    /// Whether it is a manifest or an index.
+    pub fn is_document(&self) -> bool {
+        matches!(self.kind(), Some(Kind::Manifest | Kind::Index))
+    }
+
     /// The types of documents that a client of a registry accepts as a manifest.
     pub fn manifests() -> impl Iterator<Item = &'static str> {
         let documents = KNOWN.iter();

@@ -12,7 +12,7 @@
 
 use crate::blob::{BlobError, BlobWriter};
 use crate::document::{Descriptor, Document, DocumentError, LARGEST_DOCUMENT};
-use crate::media::{Compression, Kind, MediaType};
+use crate::media::{Compression, MediaType};
 use holm_core::image_reference::ImageDigest;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -200,10 +200,7 @@ impl ContentStore {
             }
             Document::Index(index) => {
                 for entry in index.manifests {
-                    let is_document = matches!(
-                        entry.document.media_type.kind(),
-                        Some(Kind::Manifest | Kind::Index)
-                    );
+                    let is_document = entry.document.media_type.is_document();
                     if is_document && self.has(&entry.document)? {
                         self.reach(&entry.document, to)?;
                     }

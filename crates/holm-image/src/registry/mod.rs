@@ -13,8 +13,8 @@ pub use http::{Connection, Destination, Dial, Duplex, RequestError};
 
 use crate::blob::BlobError;
 use crate::config::{ConfigError, ImageConfig};
-use crate::document::Manifest;
-use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
+use crate::document::{DEEPEST, LARGEST_DOCUMENT};
+use crate::document::{Descriptor, Document, DocumentError, Manifest};
 use crate::media::MediaType;
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing, digest_of};
@@ -129,7 +129,6 @@ pub enum PullError {
     Time(Duration),
 }
 
-const DEEPEST: usize = 4;
 const LARGEST_TOKEN: u64 = 1 << 20;
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
@@ -194,10 +193,7 @@ impl Source<'_> {
         let layers = parsed.layers.iter().map(|layer| &layer.blob);
         // The config is first: it is small, and a wrong one saves the rest.
         self.download(writing, &parsed.config, progress).await?;
-        let config = writing
-            .store()
-            .read(&parsed.config.digest, LARGEST_CONFIG)?;
-        let config = ImageConfig::parse(&config, parsed.layers.len())?;
+        let config = ImageConfig::read::<PullError>(writing.store(), &parsed)?;
         let downloads = layers.map(|blob| self.download(writing, blob, progress));
         // A list of futures first: the compiler cannot infer that the lazy iterator is `Send`.
         let downloads: Vec<_> = downloads.collect();
