@@ -27,18 +27,25 @@ pub struct Unpacking {
     directories: BTreeMap<PathBuf, Attributes>,
 }
 
-/// What the header of an entry says about its file.
-#[derive(Clone, Copy)]
+/// What the headers of an entry say about its file.
 struct Attributes {
     mode: Mode,
     modified: Timespec,
     owner: Owner,
+    /// Names and values of the attributes that users may set.
+    extended: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A file of the layer: its name as written, and in the tree.
+struct Member<'a> {
+    path: &'a [u8],
+    inside: &'a Inside,
 }
 
 const MOST_LISTED: usize = 1000;
-const ATTRIBUTE: &str = "SCHILY.xattr.";
+const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 /// What overlayfs itself stores in extended attributes; a layer must not write it.
-const OF_OVERLAY: &str = "user.overlay.";
+const OF_OVERLAY: &[u8] = b"user.overlay.";
 
 // === impl Unpacking ===
 
@@ -69,7 +76,7 @@ impl Unpacking {
         match name {
             Name::Root if kind.is_dir() => {
                 let attributes = self.attributes(path, entry)?;
-                self.note(PathBuf::new(), attributes);
+                self.note(PathBuf::new(), attributes.owner);
                 self.directories.insert(PathBuf::new(), attributes);
                 Ok(())
             }
@@ -80,28 +87,38 @@ impl Unpacking {
                 self.tree.make_opaque(&directory)
             }
             Name::Whiteout(_) | Name::Opaque(_) => Err(NameError::Whiteout(shown(path)).into()),
-            Name::File(inside) => self.add_file(path, &inside, entry),
+            Name::File(inside) => {
+                let inside = &inside;
+                self.add_file(Member { path, inside }, entry)
+            }
         }
     }
 
     fn add_file<R: Read>(
         &mut self,
-        path: &[u8],
-        inside: &Inside,
+        member: Member<'_>,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        match entry.header().entry_type() {
+        let Member { path, inside } = member;
+        let kind = entry.header().entry_type();
+        match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                self.add_regular(path, inside, entry)?;
+                let attributes = self.attributes(path, entry)?;
+                self.add_regular(member, &attributes, entry)?;
+                self.note(inside.path(), attributes.owner);
             }
             EntryType::Directory => {
                 let attributes = self.attributes(path, entry)?;
                 let directory = self.tree.make_directory(inside)?;
-                self.set_extended(inside, entry, &directory)?;
-                self.note(inside.path(), attributes);
+                set_extended(inside, &attributes, &directory)?;
+                self.note(inside.path(), attributes.owner);
                 self.directories.insert(inside.path(), attributes);
             }
-            EntryType::Symlink => self.add_symlink(path, inside, entry)?,
+            EntryType::Symlink => {
+                let attributes = self.attributes(path, entry)?;
+                self.add_symlink(inside, &attributes, entry)?;
+                self.note(inside.path(), attributes.owner);
+            }
             EntryType::Link => self.add_link(inside, entry)?,
             EntryType::Char | EntryType::Block => {
                 self.leave_out(inside, Reason::Device);
@@ -124,11 +141,10 @@ impl Unpacking {
 
     fn add_regular<R: Read>(
         &mut self,
-        path: &[u8],
-        inside: &Inside,
+        Member { path, inside }: Member<'_>,
+        attributes: &Attributes,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        let attributes = self.attributes(path, entry)?;
         let parent = self.make_room(inside)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -136,30 +152,25 @@ impl Unpacking {
         let mut file = File::from(created.map_err(failed("create", inside))?);
         self.unpacked.bytes += copy_content(path, entry, &mut file)?;
         let file = OwnedFd::from(file);
-        self.set_extended(inside, entry, &file)?;
+        set_extended(inside, attributes, &file)?;
         fchmod(&file, attributes.mode).map_err(failed("set the mode of", inside))?;
-        futimens(&file, &times(attributes.modified)).map_err(failed("set the time of", inside))?;
-        self.note(inside.path(), attributes);
-        Ok(())
+        futimens(&file, &times(attributes.modified)).map_err(failed("set the time of", inside))
     }
 
     /// The text of a symbolic link is not checked: only programs inside follow it, in the image's root.
     fn add_symlink<R: Read>(
         &mut self,
-        path: &[u8],
         inside: &Inside,
+        attributes: &Attributes,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        let attributes = self.attributes(path, entry)?;
         let target = entry.link_name_bytes().unwrap_or_default().into_owned();
         let parent = self.make_room(inside)?;
         symlinkat(OsStr::from_bytes(&target), &parent, &inside.name)
             .map_err(failed("create the symbolic link", inside))?;
         let times = times(attributes.modified);
         utimensat(&parent, &inside.name, &times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(failed("set the time of", inside))?;
-        self.note(inside.path(), attributes);
-        Ok(())
+            .map_err(failed("set the time of", inside))
     }
 
     fn add_link<R: Read>(
@@ -253,7 +264,9 @@ impl Unpacking {
                 tv_nsec: 0,
             },
             owner,
+            extended: Vec::new(),
         };
+        let mut left_out = Vec::new();
         for extension in entry
             .pax_extensions()
             .map_err(unreadable)?
@@ -271,56 +284,30 @@ impl Unpacking {
                     let modified = value.and_then(seconds);
                     attributes.modified = modified.ok_or_else(|| malformed("mtime"))?;
                 }
-                _ => {}
+                key => match key.strip_prefix(ATTRIBUTE) {
+                    Some(name) if name.starts_with(b"user.") && !name.starts_with(OF_OVERLAY) => {
+                        let value = extension.value_bytes().to_vec();
+                        attributes.extended.push((name.to_vec(), value));
+                    }
+                    Some(name) => left_out.push(shown(name)),
+                    None => {}
+                },
             }
         }
         if bits & 0o6000 != 0 {
             self.list(shown(path), Reason::SetId);
         }
+        for name in left_out {
+            self.list(shown(path), Reason::Attribute(name));
+        }
         Ok(attributes)
     }
 
-    /// Sets the attributes for users, and reports all others.
-    fn set_extended<R: Read>(
-        &mut self,
-        inside: &Inside,
-        entry: &mut Entry<'_, R>,
-        file: &OwnedFd,
-    ) -> Result<(), UnpackError> {
-        let unreadable = |source| UnpackError::Header {
-            path: shown_path(&inside.path()),
-            source,
-        };
-        for extension in entry
-            .pax_extensions()
-            .map_err(unreadable)?
-            .into_iter()
-            .flatten()
-        {
-            let extension = extension.map_err(unreadable)?;
-            let Some(name) = extension
-                .key()
-                .ok()
-                .and_then(|key| key.strip_prefix(ATTRIBUTE))
-            else {
-                continue;
-            };
-            if name.starts_with("user.") && !name.starts_with(OF_OVERLAY) {
-                fsetxattr(file, name, extension.value_bytes(), XattrFlags::empty())
-                    .map_err(failed("set an extended attribute of", inside))?;
-            } else {
-                let name = shown(name.as_bytes());
-                self.list(shown_path(&inside.path()), Reason::Attribute(name));
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, path: PathBuf, attributes: Attributes) {
-        if attributes.owner == Owner::default() {
+    fn note(&mut self, path: PathBuf, owner: Owner) {
+        if owner == Owner::default() {
             self.owners.remove(&path);
         } else {
-            self.owners.insert(path, attributes.owner);
+            self.owners.insert(path, owner);
         }
     }
 
@@ -333,6 +320,18 @@ impl Unpacking {
             self.unpacked.left_out.push(LeftOut { path, reason });
         }
     }
+}
+
+fn set_extended(
+    inside: &Inside,
+    attributes: &Attributes,
+    file: &OwnedFd,
+) -> Result<(), UnpackError> {
+    for (name, value) in &attributes.extended {
+        fsetxattr(file, name.as_slice(), value, XattrFlags::empty())
+            .map_err(failed("set an extended attribute of", inside))?;
+    }
+    Ok(())
 }
 
 fn times(modified: Timespec) -> Timestamps {
