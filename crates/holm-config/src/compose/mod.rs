@@ -14,7 +14,7 @@ mod keys;
 mod links;
 mod merge;
 mod normal;
-mod session;
+mod reader;
 mod shape;
 mod short;
 pub(crate) mod tree;
@@ -58,10 +58,10 @@ pub struct ComposeErrors(Vec<ConfigErrors>);
 
 /// Reads the files of a stack.
 pub fn read(input: &Input<'_>, read_file: &mut ReadFile<'_>) -> Result<Reading, ComposeErrors> {
-    let mut session = session::Session::new(input, read_file);
-    let stack = session.project();
-    let stack = judge::judge(&mut session, stack);
-    session.finish(stack)
+    let mut reader = reader::Reader::new(input, read_file);
+    let stack = reader.project();
+    let stack = judge::judge(&mut reader, stack);
+    reader.finish(stack)
 }
 
 /// The table of `docs/compose.md`.

@@ -23,7 +23,7 @@ const MOST_VALUES: usize = 200_000;
 const MOST_WARNINGS: usize = 200;
 const MOST_REQUESTS: usize = 500;
 
-pub struct Session<'a, 'f> {
+pub struct Reader<'a, 'f> {
     input: &'a Input<'a>,
     read_file: &'a mut ReadFile<'f>,
     files: Vec<File>,
@@ -73,9 +73,9 @@ struct Level {
     above: Vec<String>,
 }
 
-// === impl Session ===
+// === impl Reader ===
 
-impl<'a, 'f> Session<'a, 'f> {
+impl<'a, 'f> Reader<'a, 'f> {
     pub fn new(input: &'a Input<'a>, read_file: &'a mut ReadFile<'f>) -> Self {
         Self {
             input,
@@ -100,7 +100,7 @@ impl<'a, 'f> Session<'a, 'f> {
             .map(|file| super::form::resolve(self.input.root, "", file))
             .collect();
         let directory = paths.first().map_or(".", |path| parent(path)).to_owned();
-        let variables = self.variables(
+        let variables = self.read_variables(
             &[super::form::resolve("", &directory, ".env")],
             Origin::Optional,
         );
@@ -225,7 +225,7 @@ impl<'a, 'f> Session<'a, 'f> {
     }
 
     /// The variables of files in the format of `.env`.
-    pub fn variables(&mut self, paths: &[String], origin: Origin) -> BTreeMap<String, String> {
+    fn read_variables(&mut self, paths: &[String], origin: Origin) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::new();
         for path in paths {
             let pairs = self.pairs(path, origin, &variables);
@@ -264,16 +264,16 @@ impl<'a, 'f> Session<'a, 'f> {
             return None;
         }
         let refused = if is_remote(path) {
-            Some("is on another machine; copy it into the repository")
+            Some("is on another machine; copy it into the repository".to_owned())
         } else if is_outside(path) {
-            Some("is outside of the project's root; copy it into the repository")
+            Some("is outside of the project's root; copy it into the repository".to_owned())
         } else if self.reads >= MOST_FILES {
-            Some("is one file too many; holm reads 200")
+            Some(format!("is one file too many; holm reads {MOST_FILES}"))
         } else {
             None
         };
         let content = match refused {
-            Some(why) => Err(why.to_owned()),
+            Some(why) => Err(why),
             None => {
                 self.reads += 1;
                 match (self.read_file)(path) {
@@ -436,9 +436,9 @@ impl<'a, 'f> Session<'a, 'f> {
         let mut named = texts("env_file");
         named.retain(|path| path != "/dev/null");
         let mut variables = if include.get("env_file").is_some() {
-            self.variables(&named, Origin::Named(include.at))
+            self.read_variables(&named, Origin::Named(include.at))
         } else {
-            self.variables(
+            self.read_variables(
                 &[super::form::resolve("", &directory, ".env")],
                 Origin::Optional,
             )
