@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, section};
 use super::tree::{Entry, Location, Node, Value};
-use crate::shape::{nearest, short};
+use crate::shape::{did_you_mean, short};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes the services that no active profile selects.
@@ -255,17 +255,14 @@ fn need(reader: &mut Reader<'_, '_>, known: &[String], what: &str, name: &str, a
         return;
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let near = nearest(name, &known).map(|near| format!("; did you mean `{near}`?"));
+    let near = did_you_mean(name, &known);
     let inactive = reader.inactive.iter().any(|inactive| inactive == name);
     let why = if inactive {
         ", which no active profile selects"
     } else {
         ", which no file declares"
     };
-    reader.error(
-        at,
-        format!("{what} `{}`{why}{}", short(name), near.unwrap_or_default()),
-    );
+    reader.error(at, format!("{what} `{}`{why}{near}", short(name)));
 }
 
 /// Services that wait for each other can never start.

@@ -8,7 +8,7 @@ use super::normal::Normal;
 use super::tree::{self, Entry, Location, Node, Value};
 use super::{ComposeErrors, Input, ReadFile, Unread};
 use crate::errors::{Findings, locate};
-use crate::shape::{nearest, short};
+use crate::shape::{did_you_mean, short};
 use holm_core::compose::{Reading, Remark, Request, Stack, interpolate};
 use std::collections::BTreeMap;
 
@@ -395,12 +395,11 @@ impl<'a, 'f> Reader<'a, 'f> {
                 .iter()
                 .map(|entry| entry.key.as_str())
                 .collect();
-            let near = nearest(&base_name, &known).map(|near| format!("; did you mean `{near}`?"));
+            let near = did_you_mean(&base_name, &known);
             let what = format!(
-                "`{}` has no service `{}`{}",
+                "`{}` has no service `{}`{near}",
                 short(&base_path),
-                short(&base_name),
-                near.unwrap_or_default()
+                short(&base_name)
             );
             self.error(extends.at, what);
             return Some(service);
