@@ -302,7 +302,7 @@ fn attack_214_too_many_files_to_be_compared_are_a_risk() {
     let review = marked(&island, "x");
     assert_eq!(names(&review, "files"), [] as [&str; 0]);
     assert!(
-        texts(&review).contains("was not compared with the disk"),
+        texts(&review).contains("did not compare the tree with the disk"),
         "{review:#}"
     );
 }
