@@ -126,9 +126,7 @@ fn environment(reader: &mut Reader<'_, '_>, service: &mut Node) {
             outside.push(file.clone());
             continue;
         }
-        let is_optional = file
-            .get("required")
-            .is_some_and(|it| it.value == Value::Flag(false));
+        let is_optional = file.flag("required") == Some(false);
         let origin = if is_optional {
             Origin::Optional
         } else {

@@ -1,6 +1,6 @@
 //! Profiles, and names in one part of the files that another part has to declare.
 
-use super::reader::{Reader, section};
+use super::reader::Reader;
 use super::tree::{Entry, Location, Node, Value};
 use crate::shape::{did_you_mean, short};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,7 @@ pub fn select(reader: &mut Reader<'_, '_>, root: &mut Node) {
         return;
     };
     let is_active = |service: &Entry| {
-        let wanted = service
-            .node
-            .get("profiles")
-            .map(Node::items)
-            .unwrap_or_default();
+        let wanted = service.node.items_of("profiles");
         let mut wanted = wanted.iter().filter_map(Node::written).peekable();
         wanted.peek().is_none()
             || wanted.any(|profile| profiles.contains(&"*") || profiles.contains(&profile.as_str()))
@@ -34,7 +30,7 @@ pub fn select(reader: &mut Reader<'_, '_>, root: &mut Node) {
 /// Reports names that are not declared, services without a program, and circles.
 pub fn check(reader: &mut Reader<'_, '_>, root: &Node) {
     let names = |name: &str| {
-        section(root, name)
+        root.entries_of(name)
             .iter()
             .map(|entry| entry.key.clone())
             .collect()
@@ -46,7 +42,7 @@ pub fn check(reader: &mut Reader<'_, '_>, root: &Node) {
         secrets: names("secrets"),
         configs: names("configs"),
     };
-    let services = section(root, "services");
+    let services = root.entries_of("services");
     for service in services {
         check_service(reader, service, &declared);
     }
@@ -67,7 +63,6 @@ struct Declared {
 fn check_service(reader: &mut Reader<'_, '_>, service: &Entry, declared: &Declared) {
     let node = &service.node;
     let at = format!("services.{}", service.key);
-    let items = |key: &str| node.get(key).map(Node::items).unwrap_or_default();
     for (name, place) in wanted_services(node) {
         need(
             reader,
@@ -77,7 +72,7 @@ fn check_service(reader: &mut Reader<'_, '_>, service: &Entry, declared: &Declar
             place,
         );
     }
-    for entry in node.get("networks").map(Node::entries).unwrap_or_default() {
+    for entry in node.entries_of("networks") {
         if entry.key != "default" {
             need(
                 reader,
@@ -88,30 +83,21 @@ fn check_service(reader: &mut Reader<'_, '_>, service: &Entry, declared: &Declar
             );
         }
     }
-    for mount in items("volumes") {
+    for mount in node.items_of("volumes") {
         check_mount(reader, mount, &declared.volumes, &at);
     }
-    for grant in items("secrets") {
-        let source = grant.word("source").unwrap_or_default();
-        need(
-            reader,
-            &declared.secrets,
-            &format!("`{at}` needs secret"),
-            &source,
-            grant.at,
-        );
+    let kinds = [
+        ("secrets", "secret", &declared.secrets),
+        ("configs", "config", &declared.configs),
+    ];
+    for (key, noun, known) in kinds {
+        for grant in node.items_of(key) {
+            let source = grant.word("source").unwrap_or_default();
+            let what = format!("`{at}` needs {noun}");
+            need(reader, known, &what, &source, grant.at);
+        }
     }
-    for grant in items("configs") {
-        let source = grant.word("source").unwrap_or_default();
-        need(
-            reader,
-            &declared.configs,
-            &format!("`{at}` needs config"),
-            &source,
-            grant.at,
-        );
-    }
-    for port in items("ports") {
+    for port in node.items_of("ports") {
         check_port(reader, port, &at);
     }
     if !["image", "build", "provider"]
@@ -136,7 +122,7 @@ fn check_service(reader: &mut Reader<'_, '_>, service: &Entry, declared: &Declar
 
 /// A secret or config has exactly one source.
 fn check_sources(reader: &mut Reader<'_, '_>, root: &Node, kind: &str, sources: &[&str]) {
-    for entry in section(root, kind) {
+    for entry in root.entries_of(kind) {
         let given = sources
             .iter()
             .filter(|key| entry.node.get(key).is_some())
@@ -214,16 +200,8 @@ fn check_port(reader: &mut Reader<'_, '_>, port: &Node, at: &str) {
 /// The services that a service names, with the places.
 fn wanted_services(node: &Node) -> Vec<(String, Location)> {
     let mut wanted = Vec::new();
-    for entry in node
-        .get("depends_on")
-        .map(Node::entries)
-        .unwrap_or_default()
-    {
-        let is_required = entry
-            .node
-            .get("required")
-            .is_none_or(|it| it.value != Value::Flag(false));
-        if is_required {
+    for entry in node.entries_of("depends_on") {
+        if entry.node.flag("required") != Some(false) {
             wanted.push((entry.key.clone(), entry.key_at));
         }
     }
@@ -239,7 +217,7 @@ fn wanted_services(node: &Node) -> Vec<(String, Location)> {
         }
     }
     for key in ["links", "volumes_from"] {
-        for item in node.get(key).map(Node::items).unwrap_or_default() {
+        for item in node.items_of(key) {
             let text = item.written().unwrap_or_default();
             let name = text.split(':').next().unwrap_or_default();
             if name != "container" {

@@ -5,7 +5,7 @@ use super::form::{is_outside, is_remote, parent};
 use super::keys;
 use super::merge::{merge, settle};
 use super::normal::Normal;
-use super::tree::{self, Entry, Location, Node, Value};
+use super::tree::{self, Location, Node, Value};
 use super::{ComposeErrors, Input, ReadFile, Unread};
 use crate::errors::{Findings, locate};
 use crate::shape::{did_you_mean, short};
@@ -247,10 +247,7 @@ impl<'a, 'f> Reader<'a, 'f> {
         let Some((file, text)) = self.open(path, origin) else {
             return Vec::new();
         };
-        let at = Location {
-            file,
-            ..Location::default()
-        };
+        let at = Location::start_of(file);
         let parsed = dotenv::parse(&text, &mut |name| self.lookup(name, at, known));
         parsed.unwrap_or_else(|(range, why)| {
             self.files[file].findings.add(range, why);
@@ -303,13 +300,7 @@ impl<'a, 'f> Reader<'a, 'f> {
                         findings: Findings::default(),
                     });
                     let file = self.files.len() - 1;
-                    self.error(
-                        Location {
-                            file,
-                            ..Location::default()
-                        },
-                        format!("the file {why}"),
-                    );
+                    self.error(Location::start_of(file), format!("the file {why}"));
                 }
                 None
             }
@@ -320,9 +311,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     fn extend_all(&mut self, node: &mut Node, path: &str, level: &mut Level) {
         level.read.insert(path.to_owned(), node.clone());
         let names: Vec<String> = node
-            .get("services")
-            .map(Node::entries)
-            .unwrap_or_default()
+            .entries_of("services")
             .iter()
             .map(|entry| entry.key.clone())
             .collect();
@@ -389,8 +378,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             let known: Vec<&str> = level
                 .read
                 .get(&base_path)
-                .and_then(|file| file.get("services"))
-                .map(Node::entries)
+                .map(|file| file.entries_of("services"))
                 .unwrap_or_default()
                 .iter()
                 .map(|entry| entry.key.as_str())
@@ -413,7 +401,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     /// Adds the resources of an included project. The project's own definitions change those.
     fn include(&mut self, include: &Node, merged: Node, level: &Level) -> Node {
         let texts = |key: &str| -> Vec<String> {
-            let items = include.get(key).map(Node::items).unwrap_or_default();
+            let items = include.items_of(key);
             items.iter().filter_map(Node::written).collect()
         };
         let paths = texts("path");
@@ -454,8 +442,8 @@ impl<'a, 'f> Reader<'a, 'f> {
         included.remove("name");
         included.remove("version");
         for section in ["services", "networks", "volumes", "secrets", "configs"] {
-            let theirs = included.get(section).map(Node::entries).unwrap_or_default();
-            let ours = merged.get(section).map(Node::entries).unwrap_or_default();
+            let theirs = included.entries_of(section);
+            let ours = merged.entries_of(section);
             for entry in ours.iter().filter(|ours| {
                 theirs
                     .iter()
@@ -562,9 +550,4 @@ impl<'a, 'f> Reader<'a, 'f> {
             Err(ComposeErrors(errors))
         }
     }
-}
-
-/// The entries of a section of the merged tree.
-pub fn section<'n>(root: &'n Node, name: &str) -> &'n [Entry] {
-    root.get(name).map(Node::entries).unwrap_or_default()
 }
