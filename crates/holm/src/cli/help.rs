@@ -138,7 +138,7 @@ const COLUMNS: usize = 80;
 const EXAMPLES: usize = 3;
 
 /// Options that every command has. Their help comes last.
-const COMMON: [&str; 4] = ["json", "quiet", "color", "help"];
+pub const COMMON: [&str; 4] = ["json", "quiet", "color", "help"];
 
 /// The short help.
 pub fn short() -> String {
