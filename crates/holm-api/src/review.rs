@@ -107,6 +107,7 @@ pub struct Review {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Risk {
+    /// Empty if the risk is about the whole tree.
     pub path: String,
     pub kind: String,
     pub text: String,

@@ -6,7 +6,7 @@
 
 use super::errors::Findings;
 use super::node::Node;
-use super::shape::{nearest, short};
+use super::shape::{did_you_mean, short};
 use holm_core::config::{Destination, HostPattern, Policy, SETUP_RECEIVER, Word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
@@ -158,10 +158,7 @@ fn must_exist(node: &Node<'_>, noun: &str, known: &[&str], findings: &mut Findin
     if known.contains(&name) {
         return;
     }
-    let advice = match nearest(name, known) {
-        Some(near) => format!("; did you mean `{}`?", short(near)),
-        None => String::new(),
-    };
+    let advice = did_you_mean(name, known);
     let what = format!("there is no {noun} `{}`{advice}", short(name));
     findings.add(node.span.clone(), what);
 }

@@ -209,10 +209,11 @@ fn check_choice(words: &[&str], node: &Node<'_>, at: &str, findings: &mut Findin
     };
     if !words.contains(&text) {
         let listed = listed(words);
-        let mut what = format!("`{at}` cannot be `{}`; it is one of {listed}", short(text));
-        if let Some(near) = nearest(text, words) {
-            what = format!("{what}; did you mean `{near}`?");
-        }
+        let near = did_you_mean(text, words);
+        let what = format!(
+            "`{at}` cannot be `{}`; it is one of {listed}{near}",
+            short(text)
+        );
         findings.add(node.span.clone(), what);
     }
 }
@@ -337,7 +338,8 @@ fn wrong_type(node: &Node<'_>, at: &str, expected: &str, findings: &mut Findings
     );
 }
 
-fn join(at: &str, name: &str) -> String {
+/// The name of a key for messages: `services.web`.
+pub fn join(at: &str, name: &str) -> String {
     if at.is_empty() {
         short(name)
     } else {
@@ -362,6 +364,13 @@ pub fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|word| (distance(typed, word), *word));
     let near = distances.filter(|(distance, word)| *distance <= 1 + word.len() / 4);
     near.min().map(|(_, word)| word)
+}
+
+/// The end of a message about a word that is not known; empty if no known word is similar.
+pub fn did_you_mean(typed: &str, known: &[&str]) -> String {
+    let near = nearest(typed, known);
+    near.map(|near| format!("; did you mean `{}`?", short(near)))
+        .unwrap_or_default()
 }
 
 // === impl Shape ===

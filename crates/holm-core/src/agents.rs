@@ -184,8 +184,8 @@ fn find<'a, T>(agents: &'a BTreeMap<Name, T>, name: &str) -> Option<&'a T> {
 // === impl Called ===
 
 impl Called {
-    /// The hint when its program is not found inside, which its exit code says. `None`: of a shell the same code says
-    /// that some command is not found.
+    /// The hint for exit code 127: the agent's program is missing inside. `None` for a shell, which also exits with
+    /// 127 when a command of its script is missing.
     pub fn how_to_add(&self) -> Option<String> {
         let (name, program) = (&self.name, self.command.first());
         let program = program.map_or("", String::as_str);

@@ -118,7 +118,8 @@ impl Anchor {
         Some((first, last))
     }
 
-    /// Whether a change of the file, without unchanged lines around it, is one of the commented lines or next to them.
+    /// Whether a hunk without context replaces or deletes a commented line, or adds lines between or directly beside
+    /// commented lines.
     pub fn is_touched_by(&self, hunk: &Hunk) -> bool {
         if hunk.old_lines == 0 {
             // Lines that are only added have the number of the line before them.

@@ -45,7 +45,7 @@ pub struct Request {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Stack {
     pub name: Option<String>,
     pub services: BTreeMap<String, Service>,
@@ -57,7 +57,7 @@ pub struct Stack {
 
 /// Durations are milliseconds and sizes are bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Service {
     pub image: Option<String>,
     pub build: Option<Build>,
@@ -124,10 +124,36 @@ pub struct Service {
     pub pid: Option<String>,
     pub uts: Option<String>,
     pub userns_mode: Option<String>,
+    pub cgroup: Option<String>,
+    pub device_cgroup_rules: Vec<String>,
+    pub gpus: Vec<DeviceRequest>,
+    pub provider: Option<Provider>,
+    pub use_api_socket: bool,
+}
+
+/// The program of the host that provides the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Provider {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub options: BTreeMap<String, Vec<String>>,
+}
+
+/// Devices by their properties, not by their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceRequest {
+    pub capabilities: Vec<String>,
+    pub driver: Option<String>,
+    /// A number or `all`.
+    pub count: Option<String>,
+    pub device_ids: Vec<String>,
+    pub options: BTreeMap<String, Option<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Build {
     pub context: String,
     pub dockerfile: Option<String>,
@@ -151,7 +177,7 @@ pub struct Build {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Port {
     /// In the container.
     pub target: u16,
@@ -172,7 +198,7 @@ pub enum MountKind {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Mount {
     #[serde(rename = "type")]
     pub kind: MountKind,
@@ -185,10 +211,12 @@ pub struct Mount {
     /// Of a tmpfs.
     pub size: Option<u64>,
     pub mode: Option<String>,
+    /// Of a bind mount: create a source that does not exist.
+    pub create_host_path: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct EnvFile {
     pub path: String,
     pub required: bool,
@@ -207,7 +235,7 @@ pub enum Condition {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Dependency {
     pub condition: Condition,
     pub restart: bool,
@@ -215,7 +243,7 @@ pub struct Dependency {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Healthcheck {
     /// Begins with `CMD`, `CMD-SHELL` or `NONE`.
     pub test: Vec<String>,
@@ -228,7 +256,7 @@ pub struct Healthcheck {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Attachment {
     pub aliases: Vec<String>,
     pub ipv4_address: Option<String>,
@@ -237,7 +265,7 @@ pub struct Attachment {
 
 /// A secret or config in a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Grant {
     pub source: String,
     pub target: Option<String>,
@@ -247,14 +275,14 @@ pub struct Grant {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Ulimit {
     pub soft: i64,
     pub hard: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Deploy {
     pub replicas: Option<u64>,
     pub resources: Resources,
@@ -262,22 +290,23 @@ pub struct Deploy {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Resources {
     pub limits: Amounts,
     pub reservations: Amounts,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Amounts {
     pub cpus: Option<f64>,
     pub memory: Option<u64>,
     pub pids: Option<i64>,
+    pub devices: Vec<DeviceRequest>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct RestartPolicy {
     pub condition: Option<String>,
     pub delay: Option<u64>,
@@ -286,13 +315,13 @@ pub struct RestartPolicy {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Develop {
     pub watch: Vec<Watch>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Watch {
     pub path: String,
     /// `rebuild`, `restart`, `sync`, `sync+restart` or `sync+exec`.
@@ -305,7 +334,7 @@ pub struct Watch {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Hook {
     /// Of `pre_start`: another image than the service's.
     pub image: Option<String>,
@@ -317,7 +346,7 @@ pub struct Hook {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Network {
     pub name: Option<String>,
     pub driver: Option<String>,
@@ -327,7 +356,7 @@ pub struct Network {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Volume {
     pub name: Option<String>,
     pub driver: Option<String>,
@@ -338,7 +367,7 @@ pub struct Volume {
 
 /// The content of a secret or config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Material {
     pub name: Option<String>,
     pub file: Option<String>,
@@ -350,7 +379,7 @@ pub struct Material {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Device {
     pub source: String,
     pub target: Option<String>,

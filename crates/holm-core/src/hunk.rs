@@ -67,25 +67,25 @@ const LONGEST_MARKED: usize = 2000;
 /// Parses the patch of one file and keeps at most this many lines.
 pub fn parse(patch: &str, most_lines: usize) -> FilePatch {
     let mut parsed = FilePatch::default();
-    let mut place: Option<LineNumbers> = None;
+    let mut numbers: Option<LineNumbers> = None;
     let mut count = 0;
     for line in patch.split_inclusive('\n') {
         let line = line.strip_suffix('\n').unwrap_or(line);
-        let is_inside = place
+        let is_inside = numbers
             .as_ref()
-            .is_some_and(|place| place.old_left + place.new_left > 0);
+            .is_some_and(|numbers| numbers.old_left + numbers.new_left > 0);
         if !is_inside {
             if line.starts_with('\\') {
                 end_without_newline(&mut parsed);
             } else if let Some((hunk, first)) = header(line) {
                 parsed.hunks.push(hunk);
-                place = Some(first);
+                numbers = Some(first);
             } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {
                 parsed.binary = true;
             }
             continue;
         }
-        let (Some(place), Some(hunk)) = (place.as_mut(), parsed.hunks.last_mut()) else {
+        let (Some(numbers), Some(hunk)) = (numbers.as_mut(), parsed.hunks.last_mut()) else {
             continue;
         };
         if line.starts_with('\\') {
@@ -97,7 +97,7 @@ pub fn parse(patch: &str, most_lines: usize) -> FilePatch {
             break;
         }
         count += 1;
-        hunk.lines.push(place.take(line));
+        hunk.lines.push(numbers.take(line));
     }
     for hunk in &mut parsed.hunks {
         mark(&mut hunk.lines);
@@ -129,13 +129,13 @@ fn header(line: &str) -> Option<(Hunk, LineNumbers)> {
         header: section.trim().to_owned(),
         lines: Vec::new(),
     };
-    let place = LineNumbers {
+    let numbers = LineNumbers {
         old: old_start,
         new: new_start,
         old_left: old_lines,
         new_left: new_lines,
     };
-    Some((hunk, place))
+    Some((hunk, numbers))
 }
 
 /// Marks the changed words where a run of deleted lines is replaced by a run of as many added ones.

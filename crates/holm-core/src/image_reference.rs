@@ -1,6 +1,6 @@
 //! Names of images: `postgres:16`, `registry.example.org:5000/a/b@sha256:…`.
 //!
-//! `holm.toml`, compose files and `holm image` name images this way. A parsed reference is complete:
+//! `holm image` names images this way; no key of `holm.toml` names an image yet. A parsed reference is complete:
 //! it has a registry, a repository and a tag or digest. The registry for names without a registry is
 //! in `default_registry.txt`, and no other file says which public host holm pulls from.
 

@@ -58,7 +58,7 @@ pub enum Next {
     Run(String),
     Compare(String),
     Review,
-    /// Record the tree of now, and show it.
+    /// Record the current tree as a turn and show it.
     Mark,
 }
 

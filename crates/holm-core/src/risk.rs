@@ -25,7 +25,7 @@ pub struct Changed {
 /// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Risk {
-    /// Bytes that are not UTF-8 are replaced.
+    /// Empty if the risk is about the whole tree. Bytes that are not UTF-8 are replaced.
     pub path: String,
     pub kind: RiskKind,
     /// What it is, in a few words.
@@ -224,14 +224,16 @@ fn unsearched(changes: &[Changed]) -> Vec<Risk> {
         .filter(|change| change.new.is_none())
         .map(|change| String::from_utf8_lossy(&change.path).into_owned())
         .collect();
-    let risk = |path: String| Risk {
+    let why = "not searched for secrets and invisible characters: too much text";
+    let risk = |path: String, text: String| Risk {
         path,
         kind: RiskKind::Unread,
-        text: "not searched for secrets and invisible characters: too much text".to_owned(),
+        text,
     };
     let more = paths.len().saturating_sub(MOST_UNSEARCHED);
-    let named = paths.into_iter().take(MOST_UNSEARCHED).map(risk);
-    let more = (more > 0).then(|| risk(format!("{more} more files")));
+    let named = paths.into_iter().take(MOST_UNSEARCHED);
+    let named = named.map(|path| risk(path, why.to_owned()));
+    let more = (more > 0).then(|| risk(String::new(), format!("{more} further files were {why}")));
     named.chain(more).collect()
 }
 
@@ -251,6 +253,10 @@ fn is_test(path: &str) -> bool {
 }
 
 fn of_discrepancy(found: &Discrepancy) -> Risk {
+    // `12 more paths` is stored as the path of `Unlisted`.
+    let number = found.path.split(' ').next().unwrap_or_default();
+    let further =
+        format!("{number} further differences between the tree and the disk are not listed");
     let (kind, text) = match found.kind {
         DiscrepancyKind::Differs => (
             RiskKind::Differs,
@@ -276,12 +282,20 @@ fn of_discrepancy(found: &Discrepancy) -> Risk {
         ),
         DiscrepancyKind::Uncompared => (
             RiskKind::Hidden,
-            "so many files changed that the tree was not compared with the disk; it may lack some",
+            "the layer has too many entries, so holm did not compare the tree with the disk; the tree may lack files",
         ),
-        DiscrepancyKind::Unlisted => (RiskKind::Hidden, "like those above; too many to be listed"),
+        DiscrepancyKind::Unlisted => (RiskKind::Hidden, further.as_str()),
     };
+    let is_of_whole_tree = matches!(
+        found.kind,
+        DiscrepancyKind::Uncompared | DiscrepancyKind::Unlisted
+    );
     Risk {
-        path: found.path.clone(),
+        path: if is_of_whole_tree {
+            String::new()
+        } else {
+            found.path.clone()
+        },
         kind,
         text: text.to_owned(),
     }
@@ -351,6 +365,19 @@ mod tests {
     }
 
     #[test]
+    fn a_risk_of_the_whole_tree_has_no_path() {
+        let of = |path: &str, kind| {
+            let path = path.to_owned();
+            of_discrepancy(&Discrepancy { path, kind })
+        };
+        let unlisted = of("12 more paths", DiscrepancyKind::Unlisted);
+        assert_eq!(unlisted.path, "");
+        assert!(unlisted.text.starts_with("12 further differences"));
+        assert_eq!(of(".", DiscrepancyKind::Uncompared).path, "");
+        assert_eq!(of("a", DiscrepancyKind::Hidden).path, "a");
+    }
+
+    #[test]
     fn text_that_was_not_searched_is_named_or_counted() {
         let large = |number: usize| Changed {
             new: None,
@@ -360,7 +387,13 @@ mod tests {
         let found = risks(&changes, &[], &[]);
         assert_eq!(found.len(), MOST_UNSEARCHED + 1);
         assert_eq!(found[0].path, "f0");
-        assert_eq!(found[MOST_UNSEARCHED].path, "3 more files");
+        let more = &found[MOST_UNSEARCHED];
+        assert_eq!(more.path, "", "it is about no path");
+        assert!(
+            more.text.starts_with("3 further files were not searched"),
+            "{}",
+            more.text
+        );
         // A deleted file and a link have no text.
         let deleted = change("gone", "x\n", "");
         let link = Changed {

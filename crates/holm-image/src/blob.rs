@@ -7,6 +7,7 @@ use crate::document::Descriptor;
 use crate::media::MediaType;
 use holm_core::image_reference::ImageDigest;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -204,8 +205,10 @@ fn lock_partial(path: &Path) -> io::Result<Option<File>> {
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
         let file = options.open(path)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Ok(None);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
         }
         // The writer before may have renamed this file between the open and the lock: then it is a blob by now.
         let own = file.metadata()?;

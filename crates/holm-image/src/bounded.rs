@@ -36,6 +36,8 @@ pub enum BoundError {
     Truncated(String),
     #[error("the archive cannot be read")]
     Read(#[source] io::Error),
+    #[error("`{path}` of the archive cannot be written")]
+    Write { path: String, source: io::Error },
 }
 
 impl Default for Limits {
@@ -57,7 +59,7 @@ pub struct Entries<R: Read> {
     limits: Limits,
 }
 
-/// What [`Entries::each`] calls for every entry.
+/// An entry as [`Entries::each`] passes it to `visit`.
 pub type Entry<'a, R> = tar::Entry<'a, Metered<R>>;
 
 /// Counts what passes, and stops at its allowance.
@@ -130,12 +132,40 @@ pub fn copy_content<R: Read>(
     to: &mut impl io::Write,
 ) -> Result<u64, BoundError> {
     let size = entry.size();
-    let copied = io::copy(entry, to).map_err(BoundError::Read)?;
+    let shown = || String::from_utf8_lossy(path).into_owned();
+    let copied = each_part(entry, BoundError::Read, |part| {
+        let written = to.write_all(part);
+        written.map_err(|source| BoundError::Write {
+            path: shown(),
+            source,
+        })
+    })?;
     if copied != size {
-        let path = String::from_utf8_lossy(path).into_owned();
-        return Err(BoundError::Truncated(path));
+        return Err(BoundError::Truncated(shown()));
     }
     Ok(copied)
+}
+
+/// Calls `write` with each part that `from` has, and returns the number of bytes. Unlike `io::copy`, it keeps
+/// errors of reading and of writing apart.
+pub fn each_part<E>(
+    from: &mut impl Read,
+    unreadable: impl Fn(io::Error) -> E,
+    mut write: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let mut buffer = [0; 1 << 14];
+    let mut copied = 0;
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(copied),
+            Ok(length) => {
+                write(&buffer[..length])?;
+                copied += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(unreadable(error)),
+        }
+    }
 }
 
 impl Meter {
@@ -166,5 +196,24 @@ impl<R: Read> Read for Metered<R> {
         self.meter.allowance.set(allowance - length as u64);
         self.meter.total.set(self.meter.total.get() + length as u64);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BoundError, Entries, Limits, copy_content};
+    use std::fs::File;
+
+    #[test]
+    fn a_full_disk_is_not_an_unreadable_archive() {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        builder.append_data(&mut header, "a", &b"x"[..]).unwrap();
+        let archive = builder.into_inner().unwrap();
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let entries = Entries::new(&archive[..], Limits::default());
+        let copied = entries.each(|path, entry| copy_content(path, entry, &mut full).map(drop));
+        assert!(matches!(copied, Err(BoundError::Write { path, .. }) if path == "a"));
     }
 }

@@ -1,6 +1,8 @@
 //! The config of an image: how its programs start, and the digests of its unpacked layers.
 
+use crate::document::{LARGEST_CONFIG, Manifest};
 use crate::platform::Platform;
+use crate::store::{ContentStore, StoreError};
 use holm_core::image_reference::ImageDigest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -81,6 +83,15 @@ struct RawStart {
 // === impl ImageConfig ===
 
 impl ImageConfig {
+    /// Reads the config of a manifest, which is in the store.
+    pub(crate) fn read<E>(store: &ContentStore, manifest: &Manifest) -> Result<Self, E>
+    where
+        E: From<StoreError> + From<ConfigError>,
+    {
+        let bytes = store.read(&manifest.config.digest, LARGEST_CONFIG)?;
+        Ok(Self::parse(&bytes, manifest.layers.len())?)
+    }
+
     /// Parses the config of a manifest with `present` layers.
     pub fn parse(bytes: &[u8], present: usize) -> Result<Self, ConfigError> {
         let raw: Raw = serde_json::from_slice(bytes)?;

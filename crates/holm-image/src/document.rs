@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub const LARGEST_DOCUMENT: u64 = 4 << 20;
 /// A larger config is refused unread.
 pub const LARGEST_CONFIG: u64 = 8 << 20;
+/// How many indexes may lead to a manifest.
+pub(crate) const DEEPEST: usize = 4;
 const MOST_LAYERS: usize = 400;
 const MOST_MANIFESTS: usize = 1000;
 const LARGEST_BLOB: u64 = 1 << 40;
@@ -147,7 +149,11 @@ impl Document {
 // === impl Manifest ===
 
 impl Manifest {
-    fn checked(config: Descriptor, layers: Vec<Descriptor>) -> Result<Self, DocumentError> {
+    /// A manifest of these blobs, if their kinds, sizes and number are right.
+    pub(crate) fn checked(
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    ) -> Result<Self, DocumentError> {
         if config.media_type.kind() != Some(Kind::Config) {
             return Err(DocumentError::PartType(
                 config.media_type,
@@ -170,15 +176,14 @@ impl Manifest {
     }
 
     /// An OCI manifest as bytes, for archives that have none.
-    pub fn to_json(&self) -> Vec<u8> {
+    pub fn to_json(&self) -> Result<Vec<u8>, DocumentError> {
         let written = WrittenManifest {
             schema_version: 2,
             media_type: MediaType::oci_manifest(),
             config: &self.config,
             layers: self.layers.iter().map(|layer| &layer.blob).collect(),
         };
-        // Texts and numbers always serialise.
-        serde_json::to_vec(&written).unwrap_or_default()
+        Ok(serde_json::to_vec(&written)?)
     }
 }
 
@@ -204,10 +209,7 @@ impl Index {
     /// The first entry for `platform`. Entries of other kinds, such as attestations, are left out.
     pub fn choose(&self, platform: &Platform) -> Result<&IndexEntry, DocumentError> {
         let is_fitting = |entry: &&IndexEntry| {
-            let of_image = matches!(
-                entry.document.media_type.kind(),
-                Some(Kind::Manifest | Kind::Index)
-            );
+            let of_image = entry.document.media_type.is_document();
             let offered = entry.platform.as_ref();
             of_image && offered.is_some_and(|offered| platform.runs(offered))
         };

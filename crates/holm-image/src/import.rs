@@ -5,12 +5,12 @@
 //! an OCI index and Docker's `manifest.json`, as newer versions of Docker write, is read by its OCI index.
 
 use crate::blob::BlobError;
-use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content};
+use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content, each_part};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
-use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
-use crate::document::{Layer, Manifest};
-use crate::media::{Compression, Kind, MediaType};
+use crate::document::{DEEPEST, LARGEST_DOCUMENT};
+use crate::document::{Descriptor, Document, DocumentError, Manifest};
+use crate::media::MediaType;
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing};
 use holm_core::image_reference::ImageDigest;
@@ -57,12 +57,11 @@ pub enum ImportError {
     Deep,
 }
 
-const DEEPEST: usize = 4;
 const BLOBS: &str = "blobs/sha256/";
 
 /// A file of an archive that is no blob of a layout.
 enum Extra {
-    Stored(Descriptor, Compression),
+    Stored(ImageDigest),
     /// A symbolic or hard link, resolved inside the archive.
     Link(String),
 }
@@ -140,14 +139,15 @@ pub fn import_layout(
         return Err(ImportError::Large("index.json".to_owned()));
     }
     let fetch = |blob: &Descriptor| {
-        if writing.store().has(blob) {
+        if writing.store().has(blob)? {
             return Ok(());
         }
         let name = format!("{BLOBS}{}", blob.digest.hex());
         let mut file = open(&name)?.take(blob.size + 1);
         let mut writer = writing.resume(blob)?;
         writer.restart()?;
-        io::copy(&mut file, &mut writer).map_err(|error| ImportError::Read(name, error))?;
+        let unreadable = |error| ImportError::Read(name.clone(), error);
+        each_part(&mut file, unreadable, |part| Ok(writer.add(part)?))?;
         Ok(writer.finish()?)
     };
     collect(writing, &index, platform, &fetch)
@@ -203,19 +203,12 @@ fn take<R: Read>(
         copy_content(path, entry, &mut writer)?;
         return Ok(writer.finish()?);
     }
-    if name.ends_with(".json") || name.ends_with("layer.tar") || name.ends_with(".tar") {
-        let mut first = Sniffing::default();
+    if name.ends_with(".json") || name.ends_with(".tar") {
         let mut writer = writing.fresh()?;
-        copy_content(
-            path,
-            entry,
-            &mut io::BufWriter::new(first.over(&mut writer)),
-        )?;
-        let compression = Compression::of(&first.bytes);
-        let stored = writer.finish_as(MediaType::oci_layer(compression))?;
-        found
-            .extras
-            .insert(name.to_owned(), Extra::Stored(stored, compression));
+        copy_content(path, entry, &mut writer)?;
+        let blob = writer.finish_as(MediaType::new(""))?;
+        let extra = Extra::Stored(blob.digest);
+        found.extras.insert(name.to_owned(), extra);
     }
     Ok(())
 }
@@ -239,16 +232,12 @@ fn collect(
     platform: &Platform,
     fetch: &Fetch<'_>,
 ) -> Result<Vec<Imported>, ImportError> {
-    let layout_type = MediaType::new("application/vnd.oci.image.index.v1+json");
-    let Document::Index(index) = Document::parse(index, &layout_type)? else {
+    let Document::Index(index) = Document::parse(index, &MediaType::oci_index())? else {
         return Err(ImportError::NoImages);
     };
     let mut images = Vec::new();
     for entry in index.manifests {
-        let is_image = matches!(
-            entry.document.media_type.kind(),
-            Some(Kind::Manifest | Kind::Index)
-        );
+        let is_image = entry.document.media_type.is_document();
         let runs = entry.platform.as_ref().is_none_or(|it| platform.runs(it));
         if !is_image || !runs {
             continue;
@@ -258,13 +247,10 @@ fn collect(
             fetch(&layer.blob)?;
         }
         fetch(&parsed.config)?;
-        let config = writing
-            .store()
-            .read(&parsed.config.digest, LARGEST_CONFIG)?;
         images.push(Imported {
             names: entry.names,
             manifest,
-            config: ImageConfig::parse(&config, parsed.layers.len())?,
+            config: ImageConfig::read::<ImportError>(writing.store(), &parsed)?,
         });
     }
     if images.is_empty() {
@@ -297,16 +283,14 @@ fn of_saved(
     saved: &Saved,
     extras: &BTreeMap<String, Extra>,
 ) -> Result<Imported, ImportError> {
-    let (mut config, _) = stored(&saved.config, extras, writing)?;
+    let mut config = stored(&saved.config, extras, writing)?;
     config.media_type = MediaType::oci_config();
-    let layers = saved.layers.iter().map(|name| {
-        let (blob, compression) = stored(name, extras, writing)?;
-        Ok(Layer { blob, compression })
-    });
-    let layers: Vec<Layer> = layers.collect::<Result<_, ImportError>>()?;
-    let bytes = writing.store().read(&config.digest, LARGEST_CONFIG)?;
-    let parsed = ImageConfig::parse(&bytes, layers.len())?;
-    let manifest = Manifest { config, layers }.to_json();
+    let layers = saved.layers.iter();
+    let layers = layers.map(|name| stored(name, extras, writing));
+    let layers = layers.collect::<Result<_, _>>()?;
+    let manifest = Manifest::checked(config, layers)?;
+    let parsed = ImageConfig::read::<ImportError>(writing.store(), &manifest)?;
+    let manifest = manifest.to_json()?;
     Ok(Imported {
         names: saved.repo_tags.clone().unwrap_or_default(),
         manifest: writing.put(&manifest, MediaType::oci_manifest())?,
@@ -314,27 +298,27 @@ fn of_saved(
     })
 }
 
-/// The blob behind a name in `manifest.json`, through at most one link.
+/// The blob behind a name in `manifest.json` as a layer, through at most one link.
 fn stored(
     name: &str,
     extras: &BTreeMap<String, Extra>,
     writing: &Writing,
-) -> Result<(Descriptor, Compression), ImportError> {
+) -> Result<Descriptor, ImportError> {
     let absent = || ImportError::Absent(name.to_owned());
-    let mut found = extras.get(name);
-    if let Some(Extra::Link(target)) = found {
-        found = extras.get(target);
-    }
-    match found {
-        Some(Extra::Stored(blob, compression)) => Ok((blob.clone(), *compression)),
-        Some(Extra::Link(_)) => Err(absent()),
+    let target = match extras.get(name) {
+        Some(Extra::Link(target)) => target,
+        _ => name,
+    };
+    let digest = match extras.get(target) {
+        Some(Extra::Stored(digest)) => digest.clone(),
+        Some(Extra::Link(_)) => return Err(absent()),
         // `manifest.json` beside blobs of a layout, but without its index.
         None => {
-            let hex = name.strip_prefix(BLOBS).ok_or_else(absent)?;
-            let digest: ImageDigest = format!("sha256:{hex}").parse().map_err(|_| absent())?;
-            Ok(writing.store().describe(&digest)?)
+            let hex = target.strip_prefix(BLOBS).ok_or_else(absent)?;
+            format!("sha256:{hex}").parse().map_err(|_| absent())?
         }
-    }
+    };
+    Ok(writing.store().describe(&digest)?)
 }
 
 /// `a/layer.tar` with the target `../b/layer.tar` is `b/layer.tar`.
@@ -349,36 +333,4 @@ fn beside(name: &str, target: &str) -> String {
         }
     }
     parts.join("/")
-}
-
-/// Remembers the first bytes of what is written.
-#[derive(Default)]
-struct Sniffing {
-    bytes: Vec<u8>,
-}
-
-struct Over<'a, W> {
-    sniffing: &'a mut Sniffing,
-    to: W,
-}
-
-impl Sniffing {
-    fn over<W>(&mut self, to: W) -> Over<'_, W> {
-        Over { sniffing: self, to }
-    }
-}
-
-impl<W: io::Write> io::Write for Over<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let wanted = 4usize
-            .saturating_sub(self.sniffing.bytes.len())
-            .min(bytes.len());
-        self.sniffing.bytes.extend_from_slice(&bytes[..wanted]);
-        self.to.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
 }

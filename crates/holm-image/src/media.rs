@@ -24,9 +24,16 @@ pub enum Compression {
 #[serde(transparent)]
 pub struct MediaType(String);
 
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const OCI_LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
+
 const KNOWN: [(&str, Kind); 16] = [
-    ("application/vnd.oci.image.manifest.v1+json", Kind::Manifest),
-    ("application/vnd.oci.image.index.v1+json", Kind::Index),
+    (OCI_MANIFEST, Kind::Manifest),
+    (OCI_INDEX, Kind::Index),
     (
         "application/vnd.docker.distribution.manifest.v2+json",
         Kind::Manifest,
@@ -35,23 +42,14 @@ const KNOWN: [(&str, Kind); 16] = [
         "application/vnd.docker.distribution.manifest.list.v2+json",
         Kind::Index,
     ),
-    ("application/vnd.oci.image.config.v1+json", Kind::Config),
+    (OCI_CONFIG, Kind::Config),
     (
         "application/vnd.docker.container.image.v1+json",
         Kind::Config,
     ),
-    (
-        "application/vnd.oci.image.layer.v1.tar",
-        Kind::Layer(Compression::None),
-    ),
-    (
-        "application/vnd.oci.image.layer.v1.tar+gzip",
-        Kind::Layer(Compression::Gzip),
-    ),
-    (
-        "application/vnd.oci.image.layer.v1.tar+zstd",
-        Kind::Layer(Compression::Zstd),
-    ),
+    (OCI_LAYER, Kind::Layer(Compression::None)),
+    (OCI_LAYER_GZIP, Kind::Layer(Compression::Gzip)),
+    (OCI_LAYER_ZSTD, Kind::Layer(Compression::Zstd)),
     (
         "application/vnd.oci.image.layer.nondistributable.v1.tar",
         Kind::Layer(Compression::None),
@@ -90,18 +88,22 @@ impl MediaType {
     }
 
     pub fn oci_manifest() -> Self {
-        Self::new(KNOWN[0].0)
+        Self::new(OCI_MANIFEST)
+    }
+
+    pub fn oci_index() -> Self {
+        Self::new(OCI_INDEX)
     }
 
     pub fn oci_config() -> Self {
-        Self::new(KNOWN[4].0)
+        Self::new(OCI_CONFIG)
     }
 
     pub fn oci_layer(compression: Compression) -> Self {
         Self::new(match compression {
-            Compression::None => KNOWN[6].0,
-            Compression::Gzip => KNOWN[7].0,
-            Compression::Zstd => KNOWN[8].0,
+            Compression::None => OCI_LAYER,
+            Compression::Gzip => OCI_LAYER_GZIP,
+            Compression::Zstd => OCI_LAYER_ZSTD,
         })
     }
 
@@ -111,9 +113,16 @@ impl MediaType {
         found.map(|(_, kind)| *kind)
     }
 
+    /// Whether it is a manifest or an index.
+    pub fn is_document(&self) -> bool {
+        matches!(self.kind(), Some(Kind::Manifest | Kind::Index))
+    }
+
     /// The types of documents that a client of a registry accepts as a manifest.
     pub fn manifests() -> impl Iterator<Item = &'static str> {
-        KNOWN[..4].iter().map(|(name, _)| *name)
+        let documents = KNOWN.iter();
+        let documents = documents.filter(|(_, kind)| matches!(kind, Kind::Manifest | Kind::Index));
+        documents.map(|(name, _)| *name)
     }
 }
 

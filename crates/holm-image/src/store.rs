@@ -12,7 +12,7 @@
 
 use crate::blob::{BlobError, BlobWriter};
 use crate::document::{Descriptor, Document, DocumentError, LARGEST_DOCUMENT};
-use crate::media::{Compression, Kind, MediaType};
+use crate::media::{Compression, MediaType};
 use holm_core::image_reference::ImageDigest;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -95,8 +95,14 @@ impl ContentStore {
         })
     }
 
-    pub fn has(&self, descriptor: &Descriptor) -> bool {
-        self.open_blob(descriptor).is_ok()
+    /// Whether the blob is there with its stated size. A file that cannot be opened is an error, not an absent
+    /// blob: `sweep` would remove the blobs that it names.
+    pub fn has(&self, descriptor: &Descriptor) -> Result<bool, StoreError> {
+        match self.open_blob(descriptor) {
+            Ok(_) => Ok(true),
+            Err(StoreError::Absent(_) | StoreError::Size { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a blob. Its size is checked here; its digest was verified when it was written.
@@ -115,23 +121,18 @@ impl ContentStore {
     }
 
     /// Names a blob of the store as a layer, with the compression that its first bytes show.
-    pub(crate) fn describe(
-        &self,
-        digest: &ImageDigest,
-    ) -> Result<(Descriptor, Compression), StoreError> {
+    pub(crate) fn describe(&self, digest: &ImageDigest) -> Result<Descriptor, StoreError> {
         let path = self.blob(digest);
         let file = self.file(digest)?;
         let size = file.metadata().map_err(failed("look at", &path))?.len();
         let mut first = Vec::new();
         let read = file.take(4).read_to_end(&mut first);
         read.map_err(failed("read", &path))?;
-        let compression = Compression::of(&first);
-        let blob = Descriptor {
-            media_type: MediaType::oci_layer(compression),
+        Ok(Descriptor {
+            media_type: MediaType::oci_layer(Compression::of(&first)),
             digest: digest.clone(),
             size,
-        };
-        Ok((blob, compression))
+        })
     }
 
     /// Reads a document of at most `most` bytes and verifies its digest again.
@@ -199,11 +200,8 @@ impl ContentStore {
             }
             Document::Index(index) => {
                 for entry in index.manifests {
-                    let is_document = matches!(
-                        entry.document.media_type.kind(),
-                        Some(Kind::Manifest | Kind::Index)
-                    );
-                    if is_document && self.has(&entry.document) {
+                    let is_document = entry.document.media_type.is_document();
+                    if is_document && self.has(&entry.document)? {
                         self.reach(&entry.document, to)?;
                     }
                 }

@@ -326,7 +326,7 @@ export function Summary({ workspace }: { workspace: Workspace }) {
               <p key={risk.path + risk.kind}>
                 <span class="is-needs">{risk.kind}</span>{" "}
                 <span class="mono">
-                  <Text value={risk.path} />
+                  <Text value={risk.path || risk.text} />
                 </span>
               </p>
             ))

@@ -1,12 +1,11 @@
-//! Which values of a key reach the host. Each function returns the words of the request, as the end of
-//! "the file …".
+//! Which values of a key reach the host. Each function returns the end of a sentence whose subject is the key.
 
 use super::form::{is_outside, is_remote};
 use super::tree::{Node, Value};
 use crate::shape::short;
 
 pub fn always(_: &Node) -> Option<String> {
-    Some("asks for it".to_owned())
+    Some("needs approval".to_owned())
 }
 
 /// The parts of the value ask, not the value.
@@ -20,7 +19,7 @@ pub fn set(node: &Node) -> Option<String> {
         Value::Null | Value::Flag(false) => None,
         Value::Text(text) if text.is_empty() => None,
         Value::Text(text) => Some(format!("says `{}`", short(text))),
-        _ => Some("asks for it".to_owned()),
+        _ => Some("needs approval".to_owned()),
     }
 }
 
@@ -79,23 +78,18 @@ pub fn host_network(node: &Node) -> Option<String> {
     (!is_own).then(|| format!("joins `{}`", short(&text)))
 }
 
+/// A build has no network unless a person approves one.
+pub fn build_network(node: &Node) -> Option<String> {
+    let text = node.written().filter(|text| !text.is_empty())?;
+    (text != "none").then(|| format!("joins `{}`", short(&text)))
+}
+
 pub fn of_container(node: &Node) -> Option<String> {
     let names = node.items().iter().filter_map(Node::written);
     let outside: Vec<String> = names
         .filter(|name| name.starts_with("container:"))
         .collect();
     (!outside.is_empty()).then(|| format!("uses volumes of {}", short(&outside.join(", "))))
-}
-
-pub fn host_hook(node: &Node) -> Option<String> {
-    let is_privileged = |hook: &Node| {
-        hook.get("privileged")
-            .is_some_and(|it| it.value == Value::Flag(true))
-    };
-    node.items()
-        .iter()
-        .any(is_privileged)
-        .then(|| "runs a privileged command".to_owned())
 }
 
 pub fn gpu(node: &Node) -> Option<String> {

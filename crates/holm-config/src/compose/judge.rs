@@ -4,25 +4,25 @@ use super::dotenv::parse_raw;
 use super::form::is_outside;
 use super::keys;
 use super::links;
-use super::normal::join;
-use super::session::{Origin, Session};
+use super::reader::{Origin, Reader};
 use super::shape::{Shape, Verdict, find};
 use super::tree::{Entry, Location, Node, Value};
+use crate::shape::join;
 use holm_core::compose::Stack;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::BTreeMap;
 
 /// Judges every key, checks the references, and builds the stack.
-pub fn judge(session: &mut Session<'_, '_>, mut root: Node) -> Stack {
+pub fn judge(reader: &mut Reader<'_, '_>, mut root: Node) -> Stack {
     if !matches!(root.value, Value::Table(_)) {
         // The error is reported already.
         return Stack::default();
     }
     prune(&mut root, &keys::FILE);
-    links::select(session, &mut root);
-    table(session, &mut root, &keys::FILE, "");
-    if !session.is_incomplete {
-        links::check(session, &root);
+    links::select(reader, &mut root);
+    table(reader, &mut root, &keys::FILE, "");
+    if !reader.is_incomplete {
+        links::check(reader, &root);
     }
     if let Some(Value::Table(services)) =
         root.get_mut("services").map(|services| &mut services.value)
@@ -33,31 +33,31 @@ pub fn judge(session: &mut Session<'_, '_>, mut root: Node) -> Stack {
             {
                 build.set("context", Node::text(".", build.at));
             }
-            environment(session, &mut service.node);
-            label_files(session, &mut service.node);
+            environment(reader, &mut service.node);
+            label_files(reader, &mut service.node);
         }
     }
     match serde_json::from_value(json(&root)) {
         Ok(stack) => stack,
         Err(error) => {
             // The shapes are as strict as the types, except for numbers that are out of range.
-            session.error(root.at, format!("a value is out of range: {error}"));
+            reader.error(root.at, format!("a value is out of range: {error}"));
             Stack::default()
         }
     }
 }
 
-fn table(session: &mut Session<'_, '_>, node: &mut Node, shape: &'static Shape, at: &str) {
+fn table(reader: &mut Reader<'_, '_>, node: &mut Node, shape: &'static Shape, at: &str) {
     match (shape, &mut node.value) {
-        (Shape::Short { table: inner, .. }, _) => table(session, node, inner, at),
+        (Shape::Short { table: inner, .. }, _) => table(reader, node, inner, at),
         (Shape::Named(inner), Value::Table(entries)) => {
             for entry in entries {
-                table(session, &mut entry.node, inner, &join(at, &entry.key));
+                table(reader, &mut entry.node, inner, &join(at, &entry.key));
             }
         }
         (Shape::List { item, .. }, Value::List(items)) => {
             for node in items {
-                table(session, node, item, at);
+                table(reader, node, item, at);
             }
         }
         (Shape::Table(keys), Value::Table(_)) => {
@@ -81,10 +81,10 @@ fn table(session: &mut Session<'_, '_>, node: &mut Node, shape: &'static Shape, 
                         .unwrap_or_else(|| json(&entry.node))
                         .to_string();
                     let words = format!("`{place}` {words}: {}", key.note);
-                    session.request(entry.key_at, place.clone(), words, value);
+                    reader.request(entry.key_at, place.clone(), words, value);
                 }
-                let stays = stays(session, entry, key.verdict, &place, key.note);
-                table(session, &mut entry.node, &key.shape, &place);
+                let stays = stays(reader, entry, key.verdict, &place, key.note);
+                table(reader, &mut entry.node, &key.shape, &place);
                 stays
             });
         }
@@ -94,7 +94,7 @@ fn table(session: &mut Session<'_, '_>, node: &mut Node, shape: &'static Shape, 
 
 /// Whether the entry stays; a warning or an error says why not.
 fn stays(
-    session: &mut Session<'_, '_>,
+    reader: &mut Reader<'_, '_>,
     entry: &Entry,
     verdict: Verdict,
     at: &str,
@@ -103,11 +103,11 @@ fn stays(
     match verdict {
         Verdict::Done | Verdict::Trust(_) => true,
         Verdict::Ignored => {
-            session.warn(entry.key_at, format!("`{at}` has no effect: {note}"));
+            reader.warn(entry.key_at, format!("`{at}` has no effect: {note}"));
             false
         }
         Verdict::Refused => {
-            session.error(entry.key_at, format!("`{at}` is not supported: {note}"));
+            reader.error(entry.key_at, format!("`{at}` is not supported: {note}"));
             false
         }
     }
@@ -115,8 +115,8 @@ fn stays(
 
 /// Adds the variables of the service's files, and the values of names without one. Files outside of the
 /// root stay listed.
-fn environment(session: &mut Session<'_, '_>, service: &mut Node) {
-    let project = session.variables.clone();
+fn environment(reader: &mut Reader<'_, '_>, service: &mut Node) {
+    let project = reader.variables.clone();
     let mut variables: BTreeMap<String, Option<String>> = BTreeMap::new();
     let files = service.remove("env_file");
     let mut outside = Vec::new();
@@ -126,27 +126,25 @@ fn environment(session: &mut Session<'_, '_>, service: &mut Node) {
             outside.push(file.clone());
             continue;
         }
-        let is_optional = file
-            .get("required")
-            .is_some_and(|it| it.value == Value::Flag(false));
+        let is_optional = file.flag("required") == Some(false);
         let origin = if is_optional {
             Origin::Optional
         } else {
             Origin::Named(file.at)
         };
         let pairs = match file.get("format") {
-            Some(_) => session
+            Some(_) => reader
                 .open(&path, origin)
                 .map(|(_, text)| parse_raw(&text))
                 .unwrap_or_default(),
-            None => session.pairs(&path, origin, &project),
+            None => reader.pairs(&path, origin, &project),
         };
         variables.extend(pairs);
     }
     let written = service.remove("environment");
     for entry in written.iter().flat_map(Node::entries) {
         let value = match &entry.node.value {
-            Value::Null => session.lookup(&entry.key, entry.key_at, &project),
+            Value::Null => reader.lookup(&entry.key, entry.key_at, &project),
             _ => entry.node.written(),
         };
         variables.insert(entry.key.clone(), value);
@@ -156,7 +154,7 @@ fn environment(session: &mut Session<'_, '_>, service: &mut Node) {
 }
 
 /// Adds the labels of the service's files. Files outside of the root stay listed.
-fn label_files(session: &mut Session<'_, '_>, service: &mut Node) {
+fn label_files(reader: &mut Reader<'_, '_>, service: &mut Node) {
     let Some(files) = service.remove("label_file") else {
         return;
     };
@@ -167,7 +165,7 @@ fn label_files(session: &mut Session<'_, '_>, service: &mut Node) {
         if is_outside(&path) {
             outside.push(file.clone());
         } else {
-            labels.extend(session.pairs(&path, Origin::Named(file.at), &BTreeMap::new()));
+            labels.extend(reader.pairs(&path, Origin::Named(file.at), &BTreeMap::new()));
         }
     }
     let written = service.remove("labels");

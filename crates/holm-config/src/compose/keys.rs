@@ -2,7 +2,7 @@
 //! generated from the keys of a service.
 
 use super::ask::{
-    always, external, gpu, host_hook, host_namespace, host_network, in_parts, mount, not_empty,
+    always, build_network, external, gpu, host_namespace, host_network, in_parts, mount, not_empty,
     of_container, outside, outside_files, set,
 };
 use super::shape::Verdict::{Done, Ignored, Refused, Trust};
@@ -26,7 +26,7 @@ pub static FILE: Shape = Shape::Table(keys! {
     volumes: Done, Shape::Named(&VOLUME), "";
     secrets: Done, Shape::Named(&SECRET), "";
     configs: Done, Shape::Named(&CONFIG), "";
-    models: Trust(not_empty), Shape::Any, "a model server runs outside of the workspace";
+    models: Refused, Shape::Any, "holm has no model server";
 });
 
 static INCLUDE: Shape = Shape::Table(keys! {
@@ -47,14 +47,14 @@ const PATHS: Shape = Shape::Short {
 pub static SERVICE: Shape = Shape::Table(SERVICE_KEYS);
 
 pub static SERVICE_KEYS: &[Key] = keys! {
-    annotations: Ignored, Shape::Map, "no engine reads them";
+    annotations: Ignored, Shape::Map, "holm does not use them";
     attach: Ignored, Shape::Flag, "`holm logs` shows every service";
     blkio_config: Ignored, Shape::Any, "the workspace's limits hold for all services";
     build: Trust(always), BUILD, "an engine runs the repository's code to build the image";
-    cap_add: Trust(not_empty), Shape::Unique, "adds rights of the kernel";
+    cap_add: Trust(not_empty), Shape::Unique, "adds Linux capabilities";
     cap_drop: Done, Shape::Unique, "";
     cgroup: Trust(host_namespace), Shape::Choice(&["host", "private"]), "only `host` needs approval";
-    cgroup_parent: Trust(set), Shape::Text, "puts processes into a control group of the host";
+    cgroup_parent: Ignored, Shape::Text, "a workspace has a control group of its own";
     command: Done, Shape::Command, "";
     configs: Done, GRANTS, "";
     container_name: Done, Shape::Text, "another name in the service's networks, so workspaces never clash";
@@ -67,7 +67,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     cpu_shares: Ignored, Shape::Integer, "services of a workspace share its processors equally";
     cpus: Done, Shape::Number, "";
     cpuset: Ignored, Shape::Text, "services of a workspace share its processors equally";
-    credential_spec: Trust(always), Shape::Any, "reads credentials of the host";
+    credential_spec: Ignored, Shape::Any, "Windows only";
     depends_on: Done, Shape::Short { long: short::names, table: &Shape::Named(&DEPENDENCY) }, "with conditions";
     deploy: Done, DEPLOY, "`resources`, `replicas` and `restart_policy`; the rest is for clusters and ignored";
     develop: Done, DEVELOP, "";
@@ -84,7 +84,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     extends: Done, Shape::Short { long: short::extends, table: &EXTENDS }, "from the same file, or one below the project's root";
     external_links: Refused, Shape::Unique, "there are no containers outside of the workspace; declare the service in a file";
     extra_hosts: Done, Shape::Hosts, "";
-    gpus: Trust(not_empty), Shape::Any, "opens devices of the host";
+    gpus: Trust(gpu), Shape::Short { long: short::gpus, table: &DEVICE_REQUESTS }, "opens devices of the host";
     group_add: Done, Shape::Unique, "";
     healthcheck: Done, HEALTHCHECK, "";
     hostname: Done, Shape::Text, "";
@@ -101,8 +101,8 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     mem_reservation: Ignored, Shape::Size, "a workspace reserves no memory";
     mem_swappiness: Ignored, Shape::Integer, "set by the host";
     memswap_limit: Ignored, Shape::Text, "set by the host";
-    models: Trust(not_empty), Shape::Any, "a model server runs outside of the workspace";
-    network_mode: Trust(host_network), Shape::Text, "only `host` and `container:…` need approval";
+    models: Refused, Shape::Any, "holm has no model server";
+    network_mode: Trust(host_network), Shape::Text, "every value but `none`, `bridge` and `service:…` needs approval";
     networks: Done, Shape::Short { long: short::names, table: &Shape::Named(&ATTACHMENT) }, "";
     oom_kill_disable: Ignored, Shape::Flag, "needs root on the host";
     oom_score_adj: Ignored, Shape::Integer, "needs root on the host";
@@ -110,17 +110,17 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     pids_limit: Done, Shape::Integer, "";
     platform: Done, Shape::Text, "";
     ports: Done, Shape::List { item: &PORT, long: short::port, same: &["host_ip", "target", "published", "protocol"] }, "routes on loopback, whatever address the file names";
-    post_start: Trust(host_hook), HOOKS, "only `privileged` needs approval";
-    pre_start: Trust(host_hook), HOOKS, "only `privileged` needs approval";
-    pre_stop: Trust(host_hook), HOOKS, "only `privileged` needs approval";
-    privileged: Trust(set), Shape::Flag, "all rights of the kernel";
+    post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    pre_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    privileged: Trust(set), Shape::Flag, "gives all Linux capabilities";
     profiles: Done, Shape::Unique, "";
-    provider: Trust(always), Shape::Any, "runs a program on the host";
+    provider: Trust(always), PROVIDER, "runs a program on the host";
     pull_policy: Done, Shape::Text, "";
     pull_refresh_after: Ignored, Shape::Text, "`holm image pull` refreshes an image";
     read_only: Done, Shape::Flag, "";
     restart: Done, Shape::Text, "";
-    runtime: Trust(set), Shape::Text, "chooses a program of the host that runs the container";
+    runtime: Ignored, Shape::Text, "holm starts the program itself";
     scale: Done, Shape::Integer, "";
     secrets: Done, GRANTS, "";
     security_opt: Trust(not_empty), Shape::Unique, "weakens the isolation";
@@ -168,7 +168,7 @@ const BUILD: Shape = Shape::Short {
         cache_to: Ignored, Shape::Texts, "builds are keyed by their inputs";
         no_cache: Done, Shape::Flag, "";
         additional_contexts: Trust(not_empty), Shape::Map, "further inputs of the build";
-        network: Trust(set), Shape::Text, "the build uses the network";
+        network: Trust(build_network), Shape::Text, "the build uses a network";
         provenance: Ignored, Shape::Text, "not supported";
         sbom: Ignored, Shape::Text, "not supported";
         pull: Done, Shape::Flag, "";
@@ -176,7 +176,7 @@ const BUILD: Shape = Shape::Short {
         shm_size: Done, Shape::Size, "";
         extra_hosts: Done, Shape::Hosts, "";
         isolation: Ignored, Shape::Text, "Windows only";
-        privileged: Trust(set), Shape::Flag, "the build gets all rights of the kernel";
+        privileged: Trust(set), Shape::Flag, "the build gets all Linux capabilities";
         secrets: Done, GRANTS, "";
         tags: Done, Shape::Unique, "";
         ulimits: Done, Shape::Named(&ULIMIT), "";
@@ -215,7 +215,24 @@ const AMOUNTS: Shape = Shape::Table(keys! {
     memory: Done, Shape::Size, "";
     pids: Done, Shape::Integer, "";
     generic_resources: Ignored, Shape::Any, "for clusters";
-    devices: Trust(gpu), Shape::Any, "opens devices of the host";
+    devices: Trust(gpu), DEVICE_REQUESTS, "opens devices of the host";
+});
+
+const DEVICE_REQUESTS: Shape = Shape::List {
+    item: &Shape::Table(keys! {
+        capabilities: Done, Shape::Unique, "";
+        driver: Done, Shape::Text, "";
+        count: Done, Shape::Text, "";
+        device_ids: Done, Shape::Unique, "";
+        options: Done, Shape::Map, "";
+    }),
+    long: short::as_written,
+    same: &[],
+};
+
+const PROVIDER: Shape = Shape::Table(keys! {
+    type: Done, Shape::Text, "";
+    options: Done, Shape::Named(&Shape::Texts), "";
 });
 
 const DEVELOP: Shape = Shape::Table(keys! {
@@ -241,7 +258,7 @@ const HOOKS: Shape = Shape::List {
 const HOOK: Shape = Shape::Table(keys! {
     command: Done, Shape::Command, "";
     user: Done, Shape::Text, "";
-    privileged: Done, Shape::Flag, "";
+    privileged: Trust(set), Shape::Flag, "runs the command with all capabilities";
     working_dir: Done, Shape::Text, "";
     environment: Done, Shape::Map, "";
     image: Done, Shape::Text, "";
@@ -285,9 +302,9 @@ static ATTACHMENT: Shape = Shape::Table(keys! {
     link_local_ips: Ignored, Shape::Unique, "the workspace chooses addresses";
     mac_address: Ignored, Shape::Text, "the workspace chooses addresses";
     interface_name: Ignored, Shape::Text, "the workspace names interfaces";
-    driver_opts: Ignored, Shape::Map, "no engine reads them";
-    priority: Ignored, Shape::Number, "all networks have the same way out";
-    gw_priority: Ignored, Shape::Number, "all networks have the same way out";
+    driver_opts: Ignored, Shape::Map, "holm does not use them";
+    priority: Ignored, Shape::Number, "all networks use the same gateway";
+    gw_priority: Ignored, Shape::Number, "all networks use the same gateway";
 });
 
 static PORT: Shape = Shape::Table(keys! {
@@ -312,9 +329,9 @@ static MOUNT: Shape = Shape::Table(keys! {
     create_host_path: Done, Shape::Flag, "";
     consistency: Ignored, Shape::Text, "mounts are always consistent";
     propagation: Ignored, Shape::Text, "mounts are always private";
-    recursive: Ignored, Shape::Text, "mounts have nothing below them";
+    recursive: Ignored, Shape::Text, "holm does not mount submounts";
     selinux: Ignored, Shape::Text, "the files keep their labels";
-    labels: Ignored, Shape::Map, "no engine reads them";
+    labels: Ignored, Shape::Map, "holm does not use them";
 });
 
 static ULIMIT: Shape = Shape::Short {
@@ -328,7 +345,7 @@ static ULIMIT: Shape = Shape::Short {
 static NETWORK: Shape = Shape::Table(keys! {
     name: Done, Shape::Text, "";
     driver: Done, Shape::Text, "";
-    driver_opts: Ignored, Shape::Map, "no engine reads them";
+    driver_opts: Ignored, Shape::Map, "holm does not use them";
     ipam: Ignored, Shape::Any, "the workspace chooses addresses";
     external: Trust(external), Shape::External, "a network outside of the workspace";
     internal: Done, Shape::Flag, "";
@@ -350,10 +367,10 @@ static SECRET: Shape = Shape::Table(keys! {
     name: Done, Shape::Text, "";
     environment: Trust(set), Shape::Text, "reads a variable of your environment";
     file: Trust(outside), Shape::Path, "outside of the project's root";
-    external: Refused, Shape::External, "no engine keeps secrets here; declare it in `[secrets]` of holm.toml";
+    external: Refused, Shape::External, "holm has no external secret store; declare it in `[secrets]` of holm.toml";
     labels: Done, Shape::Map, "";
-    driver: Refused, Shape::Text, "no engine keeps secrets here";
-    driver_opts: Refused, Shape::Map, "no engine keeps secrets here";
+    driver: Refused, Shape::Text, "holm has no external secret store";
+    driver_opts: Refused, Shape::Map, "holm has no external secret store";
     template_driver: Refused, Shape::Text, "for clusters";
 });
 
@@ -362,7 +379,7 @@ static CONFIG: Shape = Shape::Table(keys! {
     content: Done, Shape::Text, "";
     environment: Trust(set), Shape::Text, "reads a variable of your environment";
     file: Trust(outside), Shape::Path, "outside of the project's root";
-    external: Refused, Shape::External, "no engine keeps configs here; use `file` or `content`";
+    external: Refused, Shape::External, "holm has no external config store; use `file` or `content`";
     labels: Done, Shape::Map, "";
     template_driver: Refused, Shape::Text, "for clusters";
 });

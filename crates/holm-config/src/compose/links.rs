@@ -1,23 +1,19 @@
 //! Profiles, and names in one part of the files that another part has to declare.
 
-use super::session::{Session, section};
+use super::reader::Reader;
 use super::tree::{Entry, Location, Node, Value};
-use crate::shape::{nearest, short};
+use crate::shape::{did_you_mean, short};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Removes the services that no active profile selects.
-pub fn select(session: &mut Session<'_, '_>, root: &mut Node) {
-    let profiles = session.input().profiles;
+pub fn select(reader: &mut Reader<'_, '_>, root: &mut Node) {
+    let profiles = reader.input().profiles;
     let Some(Value::Table(services)) = root.get_mut("services").map(|services| &mut services.value)
     else {
         return;
     };
     let is_active = |service: &Entry| {
-        let wanted = service
-            .node
-            .get("profiles")
-            .map(Node::items)
-            .unwrap_or_default();
+        let wanted = service.node.items_of("profiles");
         let mut wanted = wanted.iter().filter_map(Node::written).peekable();
         wanted.peek().is_none()
             || wanted.any(|profile| profiles.contains(&"*") || profiles.contains(&profile.as_str()))
@@ -25,16 +21,16 @@ pub fn select(session: &mut Session<'_, '_>, root: &mut Node) {
     services.retain(|service| {
         let is_active = is_active(service);
         if !is_active {
-            session.inactive.push(service.key.clone());
+            reader.inactive.push(service.key.clone());
         }
         is_active
     });
 }
 
 /// Reports names that are not declared, services without a program, and circles.
-pub fn check(session: &mut Session<'_, '_>, root: &Node) {
+pub fn check(reader: &mut Reader<'_, '_>, root: &Node) {
     let names = |name: &str| {
-        section(root, name)
+        root.entries_of(name)
             .iter()
             .map(|entry| entry.key.clone())
             .collect()
@@ -46,18 +42,13 @@ pub fn check(session: &mut Session<'_, '_>, root: &Node) {
         secrets: names("secrets"),
         configs: names("configs"),
     };
-    let services = section(root, "services");
+    let services = root.entries_of("services");
     for service in services {
-        check_service(session, service, &declared);
+        check_service(reader, service, &declared);
     }
-    circles(session, services);
-    check_sources(session, root, "secrets", &["file", "environment"]);
-    check_sources(
-        session,
-        root,
-        "configs",
-        &["file", "environment", "content"],
-    );
+    circles(reader, services);
+    check_sources(reader, root, "secrets", &["file", "environment"]);
+    check_sources(reader, root, "configs", &["file", "environment", "content"]);
 }
 
 /// The names of each section.
@@ -69,23 +60,22 @@ struct Declared {
     configs: Vec<String>,
 }
 
-fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Declared) {
+fn check_service(reader: &mut Reader<'_, '_>, service: &Entry, declared: &Declared) {
     let node = &service.node;
     let at = format!("services.{}", service.key);
-    let items = |key: &str| node.get(key).map(Node::items).unwrap_or_default();
     for (name, place) in wanted_services(node) {
         need(
-            session,
+            reader,
             &declared.services,
             &format!("`{at}` needs service"),
             &name,
             place,
         );
     }
-    for entry in node.get("networks").map(Node::entries).unwrap_or_default() {
+    for entry in node.entries_of("networks") {
         if entry.key != "default" {
             need(
-                session,
+                reader,
                 &declared.networks,
                 &format!("`{at}` needs network"),
                 &entry.key,
@@ -93,43 +83,37 @@ fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Decl
             );
         }
     }
-    for mount in items("volumes") {
-        check_mount(session, mount, &declared.volumes, &at);
+    for mount in node.items_of("volumes") {
+        check_mount(reader, mount, &declared.volumes, &at);
     }
-    for grant in items("secrets") {
-        let source = grant.word("source").unwrap_or_default();
-        need(
-            session,
-            &declared.secrets,
-            &format!("`{at}` needs secret"),
-            &source,
-            grant.at,
-        );
+    let kinds = [
+        ("secrets", "secret", &declared.secrets),
+        ("configs", "config", &declared.configs),
+    ];
+    for (key, noun, known) in kinds {
+        for grant in node.items_of(key) {
+            let source = grant.word("source").unwrap_or_default();
+            let what = format!("`{at}` needs {noun}");
+            need(reader, known, &what, &source, grant.at);
+        }
     }
-    for grant in items("configs") {
-        let source = grant.word("source").unwrap_or_default();
-        need(
-            session,
-            &declared.configs,
-            &format!("`{at}` needs config"),
-            &source,
-            grant.at,
-        );
-    }
-    for port in items("ports") {
-        check_port(session, port, &at);
+    for port in node.items_of("ports") {
+        check_port(reader, port, &at);
     }
     if !["image", "build", "provider"]
         .iter()
         .any(|key| node.get(key).is_some())
     {
-        session.error(service.key_at, format!("`{at}` needs `image` or `build`"));
+        reader.error(service.key_at, format!("`{at}` needs `image` or `build`"));
+    }
+    if let Some(provider) = node.get("provider").filter(|it| it.get("type").is_none()) {
+        reader.error(provider.at, format!("`{at}.provider` needs `type`"));
     }
     let mode = node
         .get("network_mode")
         .filter(|_| node.get("networks").is_some());
     if let Some(mode) = mode {
-        session.error(
+        reader.error(
             mode.at,
             format!("`{at}` has both `network_mode` and `networks`"),
         );
@@ -137,8 +121,8 @@ fn check_service(session: &mut Session<'_, '_>, service: &Entry, declared: &Decl
 }
 
 /// A secret or config has exactly one source.
-fn check_sources(session: &mut Session<'_, '_>, root: &Node, kind: &str, sources: &[&str]) {
-    for entry in section(root, kind) {
+fn check_sources(reader: &mut Reader<'_, '_>, root: &Node, kind: &str, sources: &[&str]) {
+    for entry in root.entries_of(kind) {
         let given = sources
             .iter()
             .filter(|key| entry.node.get(key).is_some())
@@ -149,12 +133,12 @@ fn check_sources(session: &mut Session<'_, '_>, root: &Node, kind: &str, sources
                 entry.key,
                 sources.join("`, `")
             );
-            session.error(entry.key_at, what);
+            reader.error(entry.key_at, what);
         }
     }
 }
 
-fn check_mount(session: &mut Session<'_, '_>, mount: &Node, volumes: &[String], at: &str) {
+fn check_mount(reader: &mut Reader<'_, '_>, mount: &Node, volumes: &[String], at: &str) {
     let kind = mount.word("type").unwrap_or_default();
     let source = mount.get("source");
     let target = mount.word("target").unwrap_or_default();
@@ -163,7 +147,7 @@ fn check_mount(session: &mut Session<'_, '_>, mount: &Node, volumes: &[String], 
             "`{at}.volumes` needs an absolute `target`, not `{}`",
             short(&target)
         );
-        session.error(mount.at, what);
+        reader.error(mount.at, what);
     }
     let subpath = mount.word("subpath").unwrap_or_default();
     if subpath.starts_with('/') || subpath.split('/').any(|part| part == "..") {
@@ -171,42 +155,42 @@ fn check_mount(session: &mut Session<'_, '_>, mount: &Node, volumes: &[String], 
             "`{at}.volumes.subpath` leaves the volume: `{}`",
             short(&subpath)
         );
-        session.error(mount.at, what);
+        reader.error(mount.at, what);
     }
     match (kind.as_str(), source) {
         ("volume", Some(source)) => {
             let name = source.written().unwrap_or_default();
             need(
-                session,
+                reader,
                 volumes,
                 &format!("`{at}` needs volume"),
                 &name,
                 source.at,
             );
         }
-        ("bind" | "image", None) => session.error(
+        ("bind" | "image", None) => reader.error(
             mount.at,
             format!("`{at}.volumes` needs `source` for a {kind}"),
         ),
-        ("", _) => session.error(mount.at, format!("`{at}.volumes` needs `type`")),
+        ("", _) => reader.error(mount.at, format!("`{at}.volumes` needs `type`")),
         _ => {}
     }
 }
 
-fn check_port(session: &mut Session<'_, '_>, port: &Node, at: &str) {
+fn check_port(reader: &mut Reader<'_, '_>, port: &Node, at: &str) {
     let is_port = |text: String| holm_core::compose::port_range(&text).is_some();
     if !port
         .word("target")
         .is_some_and(|text| text.parse::<u16>().is_ok_and(|port| port != 0))
     {
-        session.error(
+        reader.error(
             port.at,
             format!("`{at}.ports` needs `target`, a port from 1 to 65535"),
         );
     }
     let published = port.word("published").filter(|text| !text.is_empty());
     if !published.is_none_or(is_port) {
-        session.error(
+        reader.error(
             port.at,
             format!("`{at}.ports` needs a port or a range of them as `published`"),
         );
@@ -216,16 +200,8 @@ fn check_port(session: &mut Session<'_, '_>, port: &Node, at: &str) {
 /// The services that a service names, with the places.
 fn wanted_services(node: &Node) -> Vec<(String, Location)> {
     let mut wanted = Vec::new();
-    for entry in node
-        .get("depends_on")
-        .map(Node::entries)
-        .unwrap_or_default()
-    {
-        let is_required = entry
-            .node
-            .get("required")
-            .is_none_or(|it| it.value != Value::Flag(false));
-        if is_required {
+    for entry in node.entries_of("depends_on") {
+        if entry.node.flag("required") != Some(false) {
             wanted.push((entry.key.clone(), entry.key_at));
         }
     }
@@ -241,7 +217,7 @@ fn wanted_services(node: &Node) -> Vec<(String, Location)> {
         }
     }
     for key in ["links", "volumes_from"] {
-        for item in node.get(key).map(Node::items).unwrap_or_default() {
+        for item in node.items_of(key) {
             let text = item.written().unwrap_or_default();
             let name = text.split(':').next().unwrap_or_default();
             if name != "container" {
@@ -252,26 +228,23 @@ fn wanted_services(node: &Node) -> Vec<(String, Location)> {
     wanted
 }
 
-fn need(session: &mut Session<'_, '_>, known: &[String], what: &str, name: &str, at: Location) {
+fn need(reader: &mut Reader<'_, '_>, known: &[String], what: &str, name: &str, at: Location) {
     if known.iter().any(|known| known == name) {
         return;
     }
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let near = nearest(name, &known).map(|near| format!("; did you mean `{near}`?"));
-    let inactive = session.inactive.iter().any(|inactive| inactive == name);
+    let near = did_you_mean(name, &known);
+    let inactive = reader.inactive.iter().any(|inactive| inactive == name);
     let why = if inactive {
         ", which no active profile selects"
     } else {
         ", which no file declares"
     };
-    session.error(
-        at,
-        format!("{what} `{}`{why}{}", short(name), near.unwrap_or_default()),
-    );
+    reader.error(at, format!("{what} `{}`{why}{near}", short(name)));
 }
 
 /// Services that wait for each other can never start.
-fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
+fn circles(reader: &mut Reader<'_, '_>, services: &[Entry]) {
     let waits: BTreeMap<&str, Vec<(String, Location)>> = services
         .iter()
         .map(|service| (service.key.as_str(), wanted_services(&service.node)))
@@ -291,7 +264,7 @@ fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
             break;
         }
     }
-    // Of the services that are not free, some only wait for a circle: those that no other waits for.
+    // Every stuck service waits for a stuck one, so following these waits ends in a circle.
     let stuck: BTreeSet<&str> = waits
         .keys()
         .copied()
@@ -315,7 +288,7 @@ fn circles(session: &mut Session<'_, '_>, services: &[Entry]) {
                 "services wait for each other: {}",
                 short(&circle.join(" → "))
             );
-            session.error(at.unwrap_or_default(), what);
+            reader.error(at.unwrap_or_default(), what);
             return;
         }
         path.push(next);

@@ -15,20 +15,21 @@ pub fn merge(base: Node, over: Node, shape: &'static Shape) -> Node {
             let (at, over_at) = (base.at, over.at);
             merge(Node::new(value, at), Node::new(new, over_at), table)
         }
-        (Shape::Table(keys), Value::Table(entries), Value::Table(more)) => {
-            let shape_of = |name: &str| find(keys, name).map_or(&Shape::Any, |key| &key.shape);
-            Node::new(Value::Table(tables(entries, more, &shape_of)), base.at)
+        (_, Value::Table(entries), Value::Table(more)) => {
+            let entries = match shape {
+                Shape::Table(keys) => joined(entries, more, &|base, over| {
+                    let key = find(keys, &over.key);
+                    merged(base, over, key.map_or(&Shape::Any, |key| &key.shape))
+                }),
+                Shape::Named(inner) => {
+                    joined(entries, more, &|base, over| merged(base, over, inner))
+                }
+                Shape::Any => joined(entries, more, &|base, over| merged(base, over, &Shape::Any)),
+                Shape::Map | Shape::Hosts => joined(entries, more, &|_, over| over),
+                _ => more,
+            };
+            Node::new(Value::Table(entries), base.at)
         }
-        (Shape::Named(shape), Value::Table(entries), Value::Table(more)) => {
-            Node::new(Value::Table(tables(entries, more, &|_| shape)), base.at)
-        }
-        (Shape::Map | Shape::Hosts, Value::Table(entries), Value::Table(more)) => {
-            Node::new(Value::Table(maps(entries, more)), base.at)
-        }
-        (Shape::Any, Value::Table(entries), Value::Table(more)) => Node::new(
-            Value::Table(tables(entries, more, &|_| &Shape::Any)),
-            base.at,
-        ),
         (
             Shape::Texts | Shape::Unique | Shape::List { .. },
             Value::List(items),
@@ -54,10 +55,11 @@ pub fn settle(node: &mut Node) {
     }
 }
 
-fn tables(
+/// Adds `more` to `entries`; `join` decides what an entry that both have becomes.
+fn joined(
     mut entries: Vec<Entry>,
     more: Vec<Entry>,
-    shape_of: &dyn Fn(&str) -> &'static Shape,
+    join: &dyn Fn(Node, Entry) -> Entry,
 ) -> Vec<Entry> {
     for over in more {
         let place = entries.iter().position(|entry| entry.key == over.key);
@@ -68,8 +70,7 @@ fn tables(
             (None, Change::Reset) => {}
             (Some(place), _) => {
                 let base = entries.remove(place);
-                let node = merge(base.node, over.node, shape_of(&over.key));
-                entries.insert(place, Entry { node, ..over });
+                entries.insert(place, join(base.node, over));
             }
             (None, _) => entries.push(over),
         }
@@ -77,19 +78,9 @@ fn tables(
     entries
 }
 
-fn maps(mut entries: Vec<Entry>, more: Vec<Entry>) -> Vec<Entry> {
-    for over in more {
-        let place = entries.iter().position(|entry| entry.key == over.key);
-        match (place, over.node.change) {
-            (Some(place), Change::Reset) => {
-                entries.remove(place);
-            }
-            (None, Change::Reset) => {}
-            (Some(place), _) => entries[place] = over,
-            (None, _) => entries.push(over),
-        }
-    }
-    entries
+fn merged(base: Node, over: Entry, shape: &'static Shape) -> Entry {
+    let node = merge(base, over.node, shape);
+    Entry { node, ..over }
 }
 
 fn lists(mut items: Vec<Node>, more: Vec<Node>, shape: &Shape) -> Vec<Node> {

@@ -1,9 +1,10 @@
 //! Compose files: several files, their variables, `extends` and `include` become one
 //! [`Stack`](holm_core::compose::Stack).
 //!
-//! Called by `holm init`, `up` and `trust`. The files are not trusted: only files below the project's root
-//! are read, through a function of the caller, and nothing is executed. All errors are reported at once,
-//! with file, line and column. What the files ask of the host is listed, never done.
+//! No command calls this reader yet; `holm init` still reads Compose files with `holm_core::detect`. The files
+//! are not trusted: only files below the project's root are read, through a function of the caller, and
+//! nothing is executed. All errors are reported at once, with file, line and column. What the files ask of
+//! the host is listed, never done.
 
 mod ask;
 mod dotenv;
@@ -13,7 +14,7 @@ mod keys;
 mod links;
 mod merge;
 mod normal;
-mod session;
+mod reader;
 mod shape;
 mod short;
 pub(crate) mod tree;
@@ -31,8 +32,8 @@ use std::fmt;
 pub struct Input<'a> {
     /// The absolute path of the project's root, which `$PWD` and absolute paths of the files name.
     pub root: &'a str,
-    /// Relative to the root. Each changes those before it; the directory of the first is the one that
-    /// relative paths begin at.
+    /// Relative to the root. Later files override earlier ones. Relative paths start at the directory of the first
+    /// file.
     pub files: &'a [&'a str],
     /// The caller's variables. Each that a file uses is a request.
     pub environment: &'a BTreeMap<String, String>,
@@ -57,10 +58,10 @@ pub struct ComposeErrors(Vec<ConfigErrors>);
 
 /// Reads the files of a stack.
 pub fn read(input: &Input<'_>, read_file: &mut ReadFile<'_>) -> Result<Reading, ComposeErrors> {
-    let mut session = session::Session::new(input, read_file);
-    let stack = session.project();
-    let stack = judge::judge(&mut session, stack);
-    session.finish(stack)
+    let mut reader = reader::Reader::new(input, read_file);
+    let stack = reader.project();
+    let stack = judge::judge(&mut reader, stack);
+    reader.finish(stack)
 }
 
 /// The table of `docs/compose.md`.

@@ -4,7 +4,7 @@
 use super::form;
 use super::shape::{Key, Shape, find};
 use super::tree::{Entry, Location, Node, Value};
-use crate::shape::{nearest, short};
+use crate::shape::{did_you_mean, join, nearest, short};
 
 /// Normalises the values of one file.
 pub struct Normal<'a> {
@@ -24,7 +24,12 @@ impl Normal<'_> {
         let value = match self.shaped(node, shape, at) {
             Ok(value) => value,
             Err(why) => {
-                self.errors.push((place, format!("`{at}` {why}")));
+                let subject = if at.is_empty() {
+                    "the file".to_owned()
+                } else {
+                    format!("`{at}`")
+                };
+                self.errors.push((place, format!("{subject} {why}")));
                 Value::Null
             }
         };
@@ -305,12 +310,11 @@ fn scalar(node: &Node, shape: &Shape, normal: &Normal<'_>) -> Result<Value, Stri
         Shape::Path if text.is_empty() => return Err("is an empty path".to_owned()),
         Shape::Path => Some(Value::Text(form::resolve(normal.root, normal.base, &text))),
         Shape::Choice(words) if !words.contains(&text.as_str()) => {
-            let near = nearest(&text, words).map(|near| format!("; did you mean `{near}`?"));
+            let near = did_you_mean(&text, words);
             let words = words.join("`, `");
             return Err(format!(
-                "cannot be `{}`; it is one of `{words}`{}",
-                short(&text),
-                near.unwrap_or_default()
+                "cannot be `{}`; it is one of `{words}`{near}",
+                short(&text)
             ));
         }
         _ if text.contains('\0') => return Err("has a NUL character".to_owned()),
@@ -345,12 +349,4 @@ fn unknown(name: &str, keys: &'static [Key], at: &str) -> String {
         format!(" in `{at}`")
     };
     format!("unknown key `{}`{place}; {advice}", short(name))
-}
-
-pub fn join(at: &str, name: &str) -> String {
-    if at.is_empty() {
-        short(name)
-    } else {
-        format!("{at}.{}", short(name))
-    }
 }

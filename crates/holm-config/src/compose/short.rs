@@ -1,6 +1,7 @@
 //! Long forms of the short syntaxes that are more than one text.
 
 use super::tree::{Entry, Node, Value};
+use crate::shape::short;
 use holm_core::compose::{MountKind, mount, ports};
 
 type Longer = Result<Node, String>;
@@ -57,6 +58,21 @@ pub fn build(node: &Node) -> Longer {
 /// `extends: base`.
 pub fn extends(node: &Node) -> Longer {
     under("service", node)
+}
+
+/// `gpus: all`.
+pub fn gpus(node: &Node) -> Longer {
+    match &node.value {
+        Value::List(_) => Ok(node.clone()),
+        Value::Text(text) if text == "all" => {
+            let all = Node::table(vec![("count", Node::text("all", node.at))], node.at);
+            Ok(Node {
+                change: node.change,
+                ..Node::new(Value::List(vec![all]), node.at)
+            })
+        }
+        _ => Err("must be `all` or a list of tables".to_owned()),
+    }
 }
 
 /// `nofile: 1024`.
@@ -117,13 +133,21 @@ pub fn port(node: &Node) -> Items {
 /// Items of `volumes`. The options of each type are moved up, beside `source` and `target`.
 pub fn volume(node: &Node) -> Items {
     if let Value::Table(entries) = &node.value {
-        let mut flat = Vec::new();
+        let mut flat: Vec<Entry> = Vec::new();
+        // Checks read the first entry with a key, and the stack keeps the last, so each key is there once.
+        let mut push = |entry: &Entry| {
+            if flat.iter().any(|there| there.key == entry.key) {
+                return Err(format!("has `{}` twice", short(&entry.key)));
+            }
+            flat.push(entry.clone());
+            Ok(())
+        };
         for entry in entries {
             match (entry.key.as_str(), &entry.node.value) {
                 ("bind" | "volume" | "tmpfs" | "image", Value::Table(options)) => {
-                    flat.extend(options.clone())
+                    options.iter().try_for_each(&mut push)?
                 }
-                _ => flat.push(entry.clone()),
+                _ => push(entry)?,
             }
         }
         return Ok(vec![Node {

@@ -88,10 +88,7 @@ pub fn parse(text: &str, file: usize) -> Result<Node, Problem> {
     }
     Ok(root.unwrap_or(Node::new(
         Value::Table(Vec::new()),
-        Location {
-            file,
-            ..Location::default()
-        },
+        Location::start_of(file),
     )))
 }
 
@@ -288,6 +285,17 @@ fn plain(text: &str) -> Value {
     }
 }
 
+// === impl Location ===
+
+impl Location {
+    pub fn start_of(file: usize) -> Self {
+        Self {
+            file,
+            ..Self::default()
+        }
+    }
+}
+
 // === impl Node ===
 
 impl PartialEq for Node {
@@ -348,6 +356,24 @@ impl Node {
 
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.node)
+    }
+
+    /// The items of the list at `key`; empty without one.
+    pub fn items_of(&self, key: &str) -> &[Node] {
+        self.get(key).map(Node::items).unwrap_or_default()
+    }
+
+    /// The entries of the table at `key`; empty without one.
+    pub fn entries_of(&self, key: &str) -> &[Entry] {
+        self.get(key).map(Node::entries).unwrap_or_default()
+    }
+
+    /// The flag at `key`.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)?.value {
+            Value::Flag(flag) => Some(flag),
+            _ => None,
+        }
     }
 
     /// The text at `key`.

@@ -1,6 +1,7 @@
 //! Converts a compose file: databases become installed programs, services that are built from the
 //! repository give their names, ports and dependencies to the programs found there, and others become
-//! commented blocks with the reason. Only the necessary keys are read.
+//! commented blocks with the reason. `holm_config::compose` is the complete reader; this one reads only
+//! what `init` needs.
 
 use super::command::is_operator;
 use super::database::{Server, Url, database};

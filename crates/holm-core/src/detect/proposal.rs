@@ -46,7 +46,7 @@ pub struct Service {
     pub run: String,
     /// With the reason.
     pub port: Option<(u16, String)>,
-    /// Its server refuses a `Host` other than localhost, which `run` does not show.
+    /// The script behind `run` starts a server that rejects every `Host` but localhost; holm cannot see that in `run`.
     pub(super) checks_host: bool,
     /// The directory that it belongs to, empty for the root.
     pub(super) at: String,

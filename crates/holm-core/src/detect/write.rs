@@ -13,8 +13,8 @@ const COMMENT_COLUMN: usize = 36;
 const LONGEST_COMMENT: usize = 140;
 
 const HEAD: &str = "\
-# Written by `holm init`. Commit it: a workspace has the file of its commit.
-# `holm schema` says what may be written; `holm up` works without the file, too.
+# Written by `holm init`. Commit it: a workspace uses its commit's holm.toml.
+# `holm schema` lists all settings; `holm up` works without the file, too.
 ";
 
 const NOTHING: &str = "

@@ -16,9 +16,9 @@ pub enum Reason {
     Refused,
     /// Memory, disk, another resource or a time limit was used up.
     Limit,
-    /// An agent's session has neither written nor used a processor for [`STALLED_AFTER`].
+    /// An agent's session has neither written output nor used the CPU for ten minutes.
     Stalled,
-    /// The workspace, a service, a run or a check failed.
+    /// The workspace, a service, a run or a check failed, or holm could not record a turn.
     Failed,
     /// Another live workspace of the project changed the same lines.
     Conflict,

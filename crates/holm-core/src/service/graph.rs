@@ -163,8 +163,8 @@ impl Graph {
         self.members.iter().all(|member| member.life.is_down())
     }
 
-    /// All orders that are due now. A service can become ready by time alone, and one that stands before it may
-    /// have waited for that; so the services are passed until none becomes ready.
+    /// All orders that are due now. A service can become ready by elapsed time alone, and a service earlier in the
+    /// list may depend on it, so the pass is repeated until no further service becomes ready.
     pub fn due(&mut self, now: Duration) -> Vec<(usize, Order)> {
         let mut orders = Vec::new();
         loop {

@@ -85,6 +85,13 @@ pub struct Session {
     pub notes: Vec<String>,
 }
 
+impl Session {
+    /// The name, or the id of a session without a name. Sessions of other workspaces may have the same name.
+    pub fn shown_name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.id)
+    }
+}
+
 // The daemon sets it, because keepers of earlier releases do not.
 /// Follows from the exit code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -27,7 +27,7 @@ impl Source<'_> {
         blob: &Descriptor,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<(), PullError> {
-        if writing.store().has(blob) {
+        if writing.store().has(blob)? {
             return Ok(());
         }
         let mut writer = writing.resume(blob)?;

@@ -1,8 +1,9 @@
 //! Pulls an image from a registry by its API, version 2.
 //!
 //! The tag is resolved once; everything after that is asked for by digest, so a tag that changes during a pull
-//! cannot mix two images. Credentials go to exactly one host and to a token realm on it. A blob may be redirected
-//! to another host, which gets no credentials. All connections are made by the caller's function.
+//! cannot mix two images. Credentials go only to the registry's host and to its token realm: on the same host,
+//! or the realm in `default_registry.txt`. A blob may be redirected to another host, which gets no credentials.
+//! All connections are made by the caller's function.
 
 mod challenge;
 mod download;
@@ -12,8 +13,8 @@ pub use http::{Connection, Destination, Dial, Duplex, RequestError};
 
 use crate::blob::BlobError;
 use crate::config::{ConfigError, ImageConfig};
-use crate::document::Manifest;
-use crate::document::{Descriptor, Document, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT};
+use crate::document::{DEEPEST, LARGEST_DOCUMENT};
+use crate::document::{Descriptor, Document, DocumentError, Manifest};
 use crate::media::MediaType;
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing, digest_of};
@@ -60,7 +61,7 @@ pub struct PullBounds {
     pub whole: Duration,
     /// All blobs of the image.
     pub bytes: u64,
-    /// How often a broken transfer of a blob is continued without any new byte.
+    /// How many transfers in a row may break without a new byte before the pull fails.
     pub attempts: usize,
     /// How many blobs are loaded at once.
     pub parallel: usize,
@@ -128,7 +129,6 @@ pub enum PullError {
     Time(Duration),
 }
 
-const DEEPEST: usize = 4;
 const LARGEST_TOKEN: u64 = 1 << 20;
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
@@ -193,10 +193,7 @@ impl Source<'_> {
         let layers = parsed.layers.iter().map(|layer| &layer.blob);
         // The config is first: it is small, and a wrong one saves the rest.
         self.download(writing, &parsed.config, progress).await?;
-        let config = writing
-            .store()
-            .read(&parsed.config.digest, LARGEST_CONFIG)?;
-        let config = ImageConfig::parse(&config, parsed.layers.len())?;
+        let config = ImageConfig::read::<PullError>(writing.store(), &parsed)?;
         let downloads = layers.map(|blob| self.download(writing, blob, progress));
         // A list of futures first: the compiler cannot infer that the lazy iterator is `Send`.
         let downloads: Vec<_> = downloads.collect();

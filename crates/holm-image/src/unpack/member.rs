@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use tar::EntryType;
@@ -27,18 +27,25 @@ pub struct Unpacking {
     directories: BTreeMap<PathBuf, Attributes>,
 }
 
-/// What the header of an entry says about its file.
-#[derive(Clone, Copy)]
+/// What the headers of an entry say about its file.
 struct Attributes {
     mode: Mode,
     modified: Timespec,
     owner: Owner,
+    /// Names and values of the attributes that users may set.
+    extended: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A file of the layer: its name as written, and in the tree.
+struct Member<'a> {
+    path: &'a [u8],
+    inside: &'a Inside,
 }
 
 const MOST_LISTED: usize = 1000;
-const ATTRIBUTE: &str = "SCHILY.xattr.";
+const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
 /// What overlayfs itself stores in extended attributes; a layer must not write it.
-const OF_OVERLAY: &str = "user.overlay.";
+const OF_OVERLAY: &[u8] = b"user.overlay.";
 
 // === impl Unpacking ===
 
@@ -69,7 +76,7 @@ impl Unpacking {
         match name {
             Name::Root if kind.is_dir() => {
                 let attributes = self.attributes(path, entry)?;
-                self.note(PathBuf::new(), attributes);
+                self.note(PathBuf::new(), attributes.owner);
                 self.directories.insert(PathBuf::new(), attributes);
                 Ok(())
             }
@@ -80,31 +87,47 @@ impl Unpacking {
                 self.tree.make_opaque(&directory)
             }
             Name::Whiteout(_) | Name::Opaque(_) => Err(NameError::Whiteout(shown(path)).into()),
-            Name::File(inside) => self.add_file(path, &inside, entry),
+            Name::File(inside) => {
+                let inside = &inside;
+                self.add_file(Member { path, inside }, entry)
+            }
         }
     }
 
     fn add_file<R: Read>(
         &mut self,
-        path: &[u8],
-        inside: &Inside,
+        member: Member<'_>,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        match entry.header().entry_type() {
+        let Member { path, inside } = member;
+        let kind = entry.header().entry_type();
+        match kind {
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                self.add_regular(path, inside, entry)?;
+                let attributes = self.attributes(path, entry)?;
+                self.add_regular(member, &attributes, entry)?;
+                self.note(inside.path(), attributes.owner);
             }
             EntryType::Directory => {
                 let attributes = self.attributes(path, entry)?;
                 let directory = self.tree.make_directory(inside)?;
-                self.set_extended(inside, entry, &directory)?;
-                self.note(inside.path(), attributes);
+                set_extended(inside, &attributes, &directory)?;
+                self.note(inside.path(), attributes.owner);
                 self.directories.insert(inside.path(), attributes);
             }
-            EntryType::Symlink => self.add_symlink(path, inside, entry)?,
+            EntryType::Symlink => {
+                let attributes = self.attributes(path, entry)?;
+                self.add_symlink(inside, &attributes, entry)?;
+                self.note(inside.path(), attributes.owner);
+            }
             EntryType::Link => self.add_link(inside, entry)?,
-            EntryType::Char | EntryType::Block => self.leave_out(inside, Reason::Device),
-            EntryType::Fifo => self.leave_out(inside, Reason::Fifo),
+            EntryType::Char | EntryType::Block => {
+                self.leave_out(inside, Reason::Device);
+                return Ok(());
+            }
+            EntryType::Fifo => {
+                self.leave_out(inside, Reason::Fifo);
+                return Ok(());
+            }
             other => {
                 return Err(UnpackError::Kind {
                     path: shown(path),
@@ -118,11 +141,10 @@ impl Unpacking {
 
     fn add_regular<R: Read>(
         &mut self,
-        path: &[u8],
-        inside: &Inside,
+        Member { path, inside }: Member<'_>,
+        attributes: &Attributes,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        let attributes = self.attributes(path, entry)?;
         let parent = self.make_room(inside)?;
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -130,30 +152,25 @@ impl Unpacking {
         let mut file = File::from(created.map_err(failed("create", inside))?);
         self.unpacked.bytes += copy_content(path, entry, &mut file)?;
         let file = OwnedFd::from(file);
-        self.set_extended(inside, entry, &file)?;
+        set_extended(inside, attributes, &file)?;
         fchmod(&file, attributes.mode).map_err(failed("set the mode of", inside))?;
-        futimens(&file, &times(attributes.modified)).map_err(failed("set the time of", inside))?;
-        self.note(inside.path(), attributes);
-        Ok(())
+        futimens(&file, &times(attributes.modified)).map_err(failed("set the time of", inside))
     }
 
     /// The text of a symbolic link is not checked: only programs inside follow it, in the image's root.
     fn add_symlink<R: Read>(
         &mut self,
-        path: &[u8],
         inside: &Inside,
+        attributes: &Attributes,
         entry: &mut Entry<'_, R>,
     ) -> Result<(), UnpackError> {
-        let attributes = self.attributes(path, entry)?;
         let target = entry.link_name_bytes().unwrap_or_default().into_owned();
         let parent = self.make_room(inside)?;
         symlinkat(OsStr::from_bytes(&target), &parent, &inside.name)
             .map_err(failed("create the symbolic link", inside))?;
         let times = times(attributes.modified);
         utimensat(&parent, &inside.name, &times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(failed("set the time of", inside))?;
-        self.note(inside.path(), attributes);
-        Ok(())
+            .map_err(failed("set the time of", inside))
     }
 
     fn add_link<R: Read>(
@@ -199,14 +216,17 @@ impl Unpacking {
     /// Sets modes and times of the directories, the deepest first: a closed directory hides what is below it.
     pub fn finish(self) -> Result<(Unpacked, BTreeMap<PathBuf, Owner>), UnpackError> {
         for (path, attributes) in self.directories.iter().rev() {
-            let failed = |source| UnpackError::File {
-                action: "set the mode of",
-                path: shown_path(path),
-                source,
+            let failed = |action| {
+                move |source| UnpackError::File {
+                    action,
+                    path: shown_path(path),
+                    source,
+                }
             };
-            let directory = self.tree.open(path).map_err(failed)?;
-            futimens(&directory, &times(attributes.modified)).map_err(failed)?;
-            fchmod(&directory, attributes.mode).map_err(failed)?;
+            let directory = self.tree.open(path).map_err(failed("open"))?;
+            let timed = futimens(&directory, &times(attributes.modified));
+            timed.map_err(failed("set the time of"))?;
+            fchmod(&directory, attributes.mode).map_err(failed("set the mode of"))?;
         }
         Ok((self.unpacked, self.owners))
     }
@@ -226,21 +246,27 @@ impl Unpacking {
             path: shown(path),
             source,
         };
+        let malformed = |field: &str| {
+            let what = format!("`{field}` is malformed or out of range");
+            unreadable(io::Error::new(io::ErrorKind::InvalidData, what))
+        };
         let header = entry.header();
         let bits = header.mode().map_err(unreadable)? & 0o7777;
         let owner = Owner {
-            user: number(header.uid().map_err(unreadable)?),
-            group: number(header.gid().map_err(unreadable)?),
+            user: id(header.uid().map_err(unreadable)?).ok_or_else(|| malformed("uid"))?,
+            group: id(header.gid().map_err(unreadable)?).ok_or_else(|| malformed("gid"))?,
         };
-        let modified = header.mtime().map_err(unreadable)?;
+        let modified = i64::try_from(header.mtime().map_err(unreadable)?);
         let mut attributes = Attributes {
             mode: Mode::from_raw_mode(bits & !0o6000),
             modified: Timespec {
-                tv_sec: i64::try_from(modified).unwrap_or(0),
+                tv_sec: modified.map_err(|_| malformed("mtime"))?,
                 tv_nsec: 0,
             },
             owner,
+            extended: Vec::new(),
         };
+        let mut left_out = Vec::new();
         for extension in entry
             .pax_extensions()
             .map_err(unreadable)?
@@ -248,63 +274,40 @@ impl Unpacking {
             .flatten()
         {
             let extension = extension.map_err(unreadable)?;
-            let (Ok(key), Ok(value)) = (extension.key(), extension.value()) else {
-                continue;
-            };
-            match key {
-                "uid" => attributes.owner.user = value.parse().unwrap_or(u32::MAX),
-                "gid" => attributes.owner.group = value.parse().unwrap_or(u32::MAX),
-                "mtime" => attributes.modified = seconds(value).unwrap_or(attributes.modified),
-                _ => {}
+            // Other records, such as paths and extended attributes, need not be UTF-8.
+            let value = extension.value().ok();
+            let number = || id(value?.parse().ok()?);
+            match extension.key_bytes() {
+                b"uid" => attributes.owner.user = number().ok_or_else(|| malformed("uid"))?,
+                b"gid" => attributes.owner.group = number().ok_or_else(|| malformed("gid"))?,
+                b"mtime" => {
+                    let modified = value.and_then(seconds);
+                    attributes.modified = modified.ok_or_else(|| malformed("mtime"))?;
+                }
+                key => match key.strip_prefix(ATTRIBUTE) {
+                    Some(name) if name.starts_with(b"user.") && !name.starts_with(OF_OVERLAY) => {
+                        let value = extension.value_bytes().to_vec();
+                        attributes.extended.push((name.to_vec(), value));
+                    }
+                    Some(name) => left_out.push(shown(name)),
+                    None => {}
+                },
             }
         }
         if bits & 0o6000 != 0 {
             self.list(shown(path), Reason::SetId);
         }
+        for name in left_out {
+            self.list(shown(path), Reason::Attribute(name));
+        }
         Ok(attributes)
     }
 
-    /// Sets the attributes for users, and reports all others.
-    fn set_extended<R: Read>(
-        &mut self,
-        inside: &Inside,
-        entry: &mut Entry<'_, R>,
-        file: &OwnedFd,
-    ) -> Result<(), UnpackError> {
-        let unreadable = |source| UnpackError::Header {
-            path: shown_path(&inside.path()),
-            source,
-        };
-        for extension in entry
-            .pax_extensions()
-            .map_err(unreadable)?
-            .into_iter()
-            .flatten()
-        {
-            let extension = extension.map_err(unreadable)?;
-            let Some(name) = extension
-                .key()
-                .ok()
-                .and_then(|key| key.strip_prefix(ATTRIBUTE))
-            else {
-                continue;
-            };
-            if name.starts_with("user.") && !name.starts_with(OF_OVERLAY) {
-                fsetxattr(file, name, extension.value_bytes(), XattrFlags::empty())
-                    .map_err(failed("set an extended attribute of", inside))?;
-            } else {
-                let name = shown(name.as_bytes());
-                self.list(shown_path(&inside.path()), Reason::Attribute(name));
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, path: PathBuf, attributes: Attributes) {
-        if attributes.owner == Owner::default() {
+    fn note(&mut self, path: PathBuf, owner: Owner) {
+        if owner == Owner::default() {
             self.owners.remove(&path);
         } else {
-            self.owners.insert(path, attributes.owner);
+            self.owners.insert(path, owner);
         }
     }
 
@@ -319,6 +322,18 @@ impl Unpacking {
     }
 }
 
+fn set_extended(
+    inside: &Inside,
+    attributes: &Attributes,
+    file: &OwnedFd,
+) -> Result<(), UnpackError> {
+    for (name, value) in &attributes.extended {
+        fsetxattr(file, name.as_slice(), value, XattrFlags::empty())
+            .map_err(failed("set an extended attribute of", inside))?;
+    }
+    Ok(())
+}
+
 fn times(modified: Timespec) -> Timestamps {
     Timestamps {
         last_access: modified,
@@ -326,14 +341,18 @@ fn times(modified: Timespec) -> Timestamps {
     }
 }
 
-/// An id that no user can have stands for one that is too large.
-fn number(id: u64) -> u32 {
-    u32::try_from(id).unwrap_or(u32::MAX)
+/// An id that a user can have: the largest number means "no change" to `chown`.
+fn id(number: u64) -> Option<u32> {
+    let id = u32::try_from(number).ok();
+    id.filter(|id| *id != u32::MAX)
 }
 
 /// `1700000000.25` of a PAX record.
 fn seconds(text: &str) -> Option<Timespec> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
     let digits: String = fraction
         .chars()
         .chain("000000000".chars())

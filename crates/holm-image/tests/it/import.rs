@@ -86,7 +86,29 @@ fn both_forms_of_docker_save_are_imported() {
         (images[0].names.as_slice(), images[0].config.layers.len()),
         (&["app:1".to_owned()][..], 3)
     );
+    // More layers than any reader of the stored manifest accepts.
+    let many = vec![parts[0].clone(); 401];
+    let manifest = json!([{"Config": name, "RepoTags": null, "Layers": vec!["x/layer.tar"; 401]}]);
+    let many = Tar::default()
+        .file("x/layer.tar", &parts[0])
+        .file(&name, image(&many).blobs.last().unwrap())
+        .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
+        .end();
+    let error = imported(&many, Limits::default()).unwrap_err();
+    assert!(chain(&error).contains("401 layers"), "{}", chain(&error));
     let manifest = json!([{"Config": blob_path(&source.blobs[2]), "RepoTags": null, "Layers": [blob_path(&source.blobs[0]), blob_path(&source.blobs[1])]}]);
+    // Without an index, and a layer by a link to a blob.
+    let linked = json!([{"Config": blob_path(&source.blobs[2]), "RepoTags": null, "Layers": ["x/layer.tar", blob_path(&source.blobs[1])]}]);
+    let linked = source.blobs.iter().fold(
+        Tar::default()
+            .symlink(
+                "x/layer.tar",
+                &format!("../{}", blob_path(&source.blobs[0])),
+            )
+            .file("manifest.json", &serde_json::to_vec(&linked).unwrap()),
+        |tar, blob| tar.file(&blob_path(blob), blob),
+    );
+    imported(&linked.end(), Limits::default()).unwrap();
     let new = oci(&source)
         .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
         .end();

@@ -142,7 +142,7 @@ fn an_interrupted_blob_is_continued_by_the_next_pull() {
         }
     })
     .unwrap();
-    assert!(*least.lock().unwrap() > 20 && store.has(&blob) && store.has(&wrong));
+    assert!(*least.lock().unwrap() > 20 && store.has(&blob).unwrap() && store.has(&wrong).unwrap());
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Try {
 
     fn has_layer(&self) -> bool {
         let store = ContentStore::open(self.store.path()).unwrap();
-        store.has(&describe("", &source().blobs[0]))
+        store.has(&describe("", &source().blobs[0])).unwrap()
     }
 }
 

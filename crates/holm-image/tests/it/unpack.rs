@@ -151,6 +151,7 @@ fn devices_fifos_and_privileges_are_left_out_and_reported() {
             reported("ping", Reason::Attribute("user.overlay.opaque".into())),
         ]
     );
+    assert_eq!(unpacked.files, 2, "`su` and `ping`");
     let tree = place.join("tree");
     assert_eq!(
         fs::metadata(tree.join("su")).unwrap().mode() & 0o7777,

@@ -52,6 +52,35 @@ fn attack_200_a_path_cannot_climb() {
     );
 }
 
+/// `chown` takes the largest id as "no change", so such a file would keep the owner of the program that unpacks.
+#[test]
+fn attack_200_an_owner_or_time_that_is_no_number_is_refused() {
+    let places = tempfile::tempdir().unwrap();
+    for (key, value) in [
+        ("uid", "root"),
+        ("uid", "4294967295"),
+        ("gid", "-1"),
+        ("gid", "4294967296"),
+        ("mtime", "soon"),
+        ("mtime", "1.+5"),
+    ] {
+        let tar = Tar::default().pax(&[(key, value)]).file("a", b"x").end();
+        let message = format!("`a` has a header that cannot be read: `{key}` is malformed");
+        refused(places.path(), &tar, &message);
+    }
+    let mut header = Header::new_gnu();
+    header.set_path("a").unwrap();
+    header.set_entry_type(EntryType::Regular);
+    header.set_uid(u64::from(u32::MAX));
+    header.set_gid(0);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    header.set_size(0);
+    header.set_cksum();
+    let tar = Tar::default().raw(&header, b"").end();
+    refused(places.path(), &tar, "`uid` is malformed");
+}
+
 #[test]
 fn attack_200_an_absolute_name_stays_inside() {
     let places = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ pub struct Arrival {
 }
 
 /// Headers that tell a server who asks and over which path. Only holm may set them.
-const TOLD_BY_US: [&str; 17] = [
+const RESERVED_HEADERS: [&str; 17] = [
     "forwarded",
     "via",
     "x-real-ip",
@@ -41,7 +41,7 @@ const TOLD_BY_US: [&str; 17] = [
     "proxy",
 ];
 
-const TOLD_BY_US_BELOW: [&str; 4] = ["x-forwarded-", "x-auth-request-", "x-authenticated-", OURS];
+const RESERVED_PREFIXES: [&str; 4] = ["x-forwarded-", "x-auth-request-", "x-authenticated-", OURS];
 
 /// Hop-by-hop headers, besides those that `Connection` names.
 const ONE_HOP: [HeaderName; 6] = [
@@ -81,7 +81,7 @@ impl Arrival {
     pub fn prepare(&self, head: &mut Parts, host: &HeaderValue, hops: u8) {
         let takes_trailers = has_token(&head.headers, &header::TE, "trailers");
         remove_one_hop(&mut head.headers);
-        remove_what_we_tell(&mut head.headers);
+        remove_reserved(&mut head.headers);
         join_cookies(&mut head.headers);
         let forwarded = format!(
             "for={};host=\"{}\";proto=http",
@@ -171,19 +171,19 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     texts.flat_map(|text| text.split(',')).map(str::trim)
 }
 
-fn remove_what_we_tell(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
+fn remove_reserved(headers: &mut HeaderMap) {
+    let reserved: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| is_told_by_us(name.as_str()))
+        .filter(|name| is_reserved(name.as_str()))
         .cloned()
         .collect();
-    for name in named {
+    for name in reserved {
         headers.remove(name);
     }
 }
 
 /// Many servers treat `_` like `-`, so both spellings are the same name here.
-fn is_told_by_us(name: &str) -> bool {
+fn is_reserved(name: &str) -> bool {
     let same = |left: u8, right: u8| left == right || (left == b'_' && right == b'-');
     let begins = |with: &str| {
         let (name, with) = (name.as_bytes(), with.as_bytes());
@@ -200,10 +200,10 @@ fn is_told_by_us(name: &str) -> bool {
     ) {
         return false;
     }
-    TOLD_BY_US
+    RESERVED_HEADERS
         .iter()
-        .any(|named| named.len() == name.len() && begins(named))
-        || TOLD_BY_US_BELOW.iter().any(|below| begins(below))
+        .any(|reserved| reserved.len() == name.len() && begins(reserved))
+        || RESERVED_PREFIXES.iter().any(|below| begins(below))
 }
 
 /// HTTP/2 may split cookies over several headers; HTTP/1.1 allows one.

@@ -22,7 +22,8 @@ const MOST_CHANGED: usize = 8;
 /// resolves them by MCP; `comments resolve` and `reopen` do it by hand. Below each comment stands what changed since in
 /// its lines.
 ///
-/// With --json: {"comments":[{id,path,lines,text,state,stale,round,replies}]}; `send` prints {round,ids,to}.
+/// With --json: {"comments":[{id,path,lines,text,state,stale,round,replies,side,changes}]}; `send` prints
+/// {round,ids,to}.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm comments fix-login --open\n  holm comments send fix-login\n  \
@@ -173,7 +174,7 @@ fn changed_line(line: &HunkLine) -> String {
 fn row(comment: &Comment) -> String {
     let before = match comment.side {
         CommentSide::New => "",
-        CommentSide::Old => " before",
+        CommentSide::Old => " before the change",
     };
     let place = format!("{}:{}{before}", printable(&comment.path), comment.lines);
     let reply = comment.replies.last();

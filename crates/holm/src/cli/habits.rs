@@ -9,7 +9,7 @@ use holm_core::{Code, Fault};
 use std::ffi::{OsStr, OsString};
 
 /// A word of other programs, and the verb that does it here.
-const HABITS: [(&str, &str); 16] = [
+const HABITS: [(&str, &str); 17] = [
     ("list", "ls"),
     ("ps", "ls"),
     ("delete", "rm"),
@@ -24,6 +24,7 @@ const HABITS: [(&str, &str); 16] = [
     ("info", "show"),
     ("inspect", "show"),
     ("kill", "stop"),
+    ("trash", "ls --trash"),
     ("log", "logs"),
     ("resume", "start"),
 ];
@@ -64,13 +65,11 @@ pub fn translated(mut line: Vec<OsString>) -> Vec<OsString> {
 
 /// `status` of one workspace is `show`; with options it is `ls`. Alone it is the overview.
 fn status(line: &[OsString], place: usize) -> Option<&'static str> {
-    let rest = &line[place + 1..];
-    if rest
-        .iter()
-        .any(|word| !word.as_encoded_bytes().starts_with(b"-"))
-    {
+    let rest = &line[place..];
+    let next = verb_place(rest).map(|next| rest[next].as_encoded_bytes());
+    if next.is_some_and(|word| !word.starts_with(b"-")) {
         Some("show")
-    } else if !rest.is_empty() || is_json(line) {
+    } else if rest.len() > 1 || is_json(line) {
         Some("ls")
     } else {
         None
@@ -106,7 +105,7 @@ pub fn fault(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> Fa
         ErrorKind::MissingRequiredArgument => missing(error, line, holm),
         ErrorKind::TooFewValues if verb == Some("compare") => (
             "compare needs two or more workspaces of one project".to_owned(),
-            "which there are   holm ls\ncompare two       holm compare WS WS".to_owned(),
+            "list them     holm ls\ncompare two   holm compare WS WS".to_owned(),
         ),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let name = verb.unwrap_or("holm");
@@ -244,7 +243,7 @@ fn missing(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> (Str
     let words: Vec<String> = names.iter().map(word).collect();
     let hint = match verb.as_str() {
         "start" | "stop" | "rm" | "show" | "enter" | "logs" | "diff" => {
-            "which there are   holm ls".to_owned()
+            "list them   holm ls".to_owned()
         }
         verb => match first_example(command) {
             Some(example) => format!("for example   {example}"),
@@ -344,6 +343,9 @@ mod tests {
         check("status", "status");
         check("status x", "show x");
         check("status --json", "ls --json");
+        check("status --color never", "ls --color never");
+        check("status --color never x", "show --color never x");
+        check("status --long --color never", "ls --long --color never");
         check("--json status", "--json ls");
         check("status --help", "ls --help");
         check("exec x -- ps", "exec x -- ps");

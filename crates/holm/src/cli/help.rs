@@ -50,7 +50,7 @@ const TASKS: [Task; 7] = [
             ),
             (
                 "open",
-                "A browser whose localhost is it (checkout: your localhost)",
+                "Browse its ports as localhost (checkout: on your localhost)",
             ),
         ],
         more: &[
@@ -138,7 +138,7 @@ const COLUMNS: usize = 80;
 const EXAMPLES: usize = 3;
 
 /// Options that every command has. Their help comes last.
-const COMMON: [&str; 4] = ["json", "quiet", "color", "help"];
+pub const COMMON: [&str; 4] = ["json", "quiet", "color", "help"];
 
 /// The short help.
 pub fn short() -> String {

@@ -538,11 +538,7 @@ mod tests {
             "exec needs a command after --",
             "for example   holm exec fix-login -- npm test",
         );
-        check(
-            "show",
-            "show needs a workspace",
-            "which there are   holm ls",
-        );
+        check("show", "show needs a workspace", "list them   holm ls");
         check(
             "snapshot x",
             "snapshot needs NAME",
@@ -559,7 +555,7 @@ mod tests {
         check(
             "compare x",
             "compare needs two or more workspaces of one project",
-            "which there are   holm ls\ncompare two       holm compare WS WS",
+            "list them     holm ls\ncompare two   holm compare WS WS",
         );
         check("delet x", "no command delet", "did you mean   holm rm");
         check(

@@ -249,16 +249,16 @@ pub fn can_ask() -> bool {
 
 /// Asks on the terminal. Anything but a clear yes is a no.
 pub fn ask(question: &str) -> bool {
-    let answer = ask_for(question, "[y/N]");
-    let answer = answer.map(|typed| typed.trim().to_ascii_lowercase());
-    matches!(answer.as_deref(), Some("y" | "yes"))
+    is_one_of(ask_for(question, "[y/N]"), &["y", "yes"])
 }
 
 /// Asks whether to do what the user has just typed. Enter is a yes; without an answer it is a no.
 pub fn ask_wanted(question: &str) -> bool {
-    let answer = ask_for(question, "[Y/n]");
-    let answer = answer.map(|typed| typed.trim().to_ascii_lowercase());
-    matches!(answer.as_deref(), Some("" | "y" | "yes"))
+    is_one_of(ask_for(question, "[Y/n]"), &["", "y", "yes"])
+}
+
+fn is_one_of(answer: Option<String>, words: &[&str]) -> bool {
+    answer.is_some_and(|typed| words.contains(&typed.trim().to_ascii_lowercase().as_str()))
 }
 
 /// Asks on the terminal for one of the listed answers; `None`: nothing was typed.

@@ -288,8 +288,11 @@ fn refs(context: &Context, arguments: RefsArgs) -> Outcome {
         });
         let (refs, uncommitted) = refs.await?;
         let lines = uncommitted.unwrap_or_default();
-        // A holm.toml with errors is reported when a workspace is made from it.
-        let not_brought = up::not_brought(&checkout).await.unwrap_or_default();
+        let not_brought = match up::not_brought(&checkout).await {
+            // A holm.toml with errors is reported when a workspace is made from it.
+            Err(fault) if fault.code == Code::InvalidConfig => Vec::new(),
+            names => names?,
+        };
         let repository = &checkout.repository;
         Ok(Starts {
             checkout: repository.toplevel.to_string_lossy().into_owned(),

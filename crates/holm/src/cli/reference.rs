@@ -4,6 +4,7 @@
 //! `UPDATE_DOCS=1 cargo nextest run -p holm cli_reference` rewrites it.
 
 use super::Cli;
+use super::help::COMMON;
 use clap::{Arg, Command, CommandFactory};
 use holm_core::Code;
 use std::fmt::Write;
@@ -69,10 +70,8 @@ fn is_public(command: &Command) -> bool {
 
 /// Options of every command are described once, at the top.
 fn is_common(argument: &Arg) -> bool {
-    matches!(
-        argument.get_id().as_str(),
-        "help" | "version" | "json" | "quiet" | "color"
-    )
+    let id = argument.get_id().as_str();
+    id == "version" || COMMON.contains(&id)
 }
 
 fn row(argument: &Arg) -> String {

@@ -13,8 +13,8 @@ use holm_api::workspace::Reset;
 /// restarted, everything else runs on. Returns when services are ready.
 ///
 /// With --at @3 only the files of the tree change, to those of that turn; the state before becomes a turn
-/// first, and processes, commits and volumes stay. An ignored file in the place of a file of the turn is refused, unless
-/// --force replaces it.
+/// first, and processes, commits and volumes stay. If an ignored file has the path of a file of the turn, holm
+/// refuses; --force replaces the ignored file.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  holm reset fix-login --volume pg\n  \
     holm reset fix-login --at before-upgrade\n  holm reset fix-login --at @2")]

@@ -28,8 +28,8 @@ use std::process::ExitCode;
 /// looked: the next review begins there, and a file that changes again is unviewed again.
 ///
 /// With --json: {from,to,tree,risks:[{path,kind,text}],evidence:{commands,checks,hosts,volumes,outside,
-/// processes},files:[{path,operation,added,removed,viewed}]}; from is null for the commit that the workspace
-/// started from.
+/// processes},files:[{path,operation,added,removed,viewed}],comments}; from is null for the commit that the
+/// workspace started from.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  holm review fix-login\n  holm review fix-login --since base --stat\n  \
@@ -231,7 +231,13 @@ fn glyph(weight: &str) -> String {
 
 fn risk_row(risk: &Risk) -> String {
     let before = format!("{} {:<16} ", glyph(&risk.weight), risk.kind);
-    let text = format!("{}: {}", printable(&risk.path), printable(&risk.text));
+    let text = printable(&risk.text);
+    // A risk of the whole tree has no path.
+    let text = if risk.path.is_empty() {
+        text
+    } else {
+        format!("{}: {text}", printable(&risk.path))
+    };
     hanging(&before, &text, terminal::columns_to_fill())
 }
 

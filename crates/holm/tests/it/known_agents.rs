@@ -121,6 +121,11 @@ fn a_sign_in_is_used_after_one_question_and_brings_what_is_listed() {
     let words = refused.stderr.clone();
     assert!(words.contains("Robot's sign-in"), "{words}");
     assert!(words.contains("holm trust --agent robot --yes"), "{words}");
+    // The workspace of --new stays, and the command says so.
+    let repository = island.home().join("src/shop");
+    let words = ["run", "--new", "y", "--agent", "robot", "true"];
+    let refused = Ran::new(&mut island.holm_command(&repository, &words)).exits(4);
+    assert!(refused.stderr.contains("y stays"), "{}", refused.stderr);
     let refused = island.holm(&["session", "new", "x", "--agent", "robot", "--detach"]);
     assert_eq!(refused.code, Some(4), "{refused:?}");
     allow(&island);

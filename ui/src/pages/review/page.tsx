@@ -201,7 +201,7 @@ function Loaded({ id, data, review, file }: { id: string; data: ReviewData; revi
         workspace={id}
         review={review}
         checks={checks ?? []}
-        onRisk={(risk: Risk) => show(risk.path)}
+        onRisk={(risk: Risk) => (risk.path ? show(risk.path) : setSheet("evidence"))}
         onEvidence={() => setSheet("evidence")}
       />
       {review.changed_since && <Changed id={id} data={data} />}

@@ -63,12 +63,12 @@ export function Strips({
         <ul>
           {review.risks.length === 0 && <li class="faint">none found</li>}
           {review.risks.slice(0, 8).map((risk) => (
-            <li key={risk.kind + risk.path}>
+            <li key={risk.kind + risk.path + risk.text}>
               <button type="button" onClick={() => onRisk(risk)} title={visible(risk.text)}>
                 <Glyph state={WEIGHTS[risk.weight] ?? "needs"} says={risk.weight} />
                 <b>{riskName(risk.kind)}</b>
                 <span class="mono">
-                  <Text value={risk.path.slice(risk.path.lastIndexOf("/") + 1)} />
+                  <Text value={risk.path.slice(risk.path.lastIndexOf("/") + 1) || risk.text} />
                 </span>
               </button>
             </li>
@@ -192,7 +192,7 @@ export function EvidenceSheet({ review, checks, onClose }: { review: Review; che
       </h2>
       <ul class="rows">
         {review.risks.map((risk) => (
-          <li key={risk.kind + risk.path}>
+          <li key={risk.kind + risk.path + risk.text}>
             <Glyph state={WEIGHTS[risk.weight] ?? "needs"} says={risk.weight} />
             <b>{riskName(risk.kind)}</b>
             <span class="mono cut grow" title={visible(risk.text)}>

@@ -93,8 +93,6 @@ fn every_trusted_key_asks() {
         ("build", "."),
         ("cap_add", "[SYS_ADMIN]"),
         ("cgroup", "host"),
-        ("cgroup_parent", "/x"),
-        ("credential_spec", "{file: x.json}"),
         ("device_cgroup_rules", "['a *:* rwm']"),
         ("devices", "['/dev/sda:/dev/sda']"),
         ("env_file", "/etc/environment"),
@@ -102,7 +100,6 @@ fn every_trusted_key_asks() {
         ("gpus", "all"),
         ("ipc", "host"),
         ("label_file", "../x"),
-        ("models", "[m]"),
         ("network_mode", "container:x"),
         ("pid", "host"),
         ("post_start", "[{command: x, privileged: true}]"),
@@ -110,7 +107,6 @@ fn every_trusted_key_asks() {
         ("pre_stop", "[{command: x, privileged: true}]"),
         ("privileged", "true"),
         ("provider", "{type: x}"),
-        ("runtime", "runc"),
         ("security_opt", "['seccomp:unconfined']"),
         ("sysctls", "{kernel.x: 1}"),
         ("use_api_socket", "true"),
@@ -136,6 +132,23 @@ fn every_trusted_key_asks() {
     }
 }
 
+/// A command that `develop` runs asks as the hooks do.
+#[test]
+fn a_privileged_command_of_a_watch_asks() {
+    let text = "=== compose.yaml
+services:
+  web:
+    image: web
+    develop: {watch: [{path: src, action: sync+exec, target: /src, exec: {command: x, privileged: true}}]}
+";
+    let result = Case::new(text).result().unwrap();
+    let request = result["requests"][0].as_str().unwrap_or_default();
+    assert!(
+        request.contains("`services.web.develop.watch.exec.privileged`"),
+        "{result}"
+    );
+}
+
 #[test]
 fn values_that_stay_inside_do_not_ask() {
     let text = "=== compose.yaml
@@ -143,6 +156,7 @@ services:
   web:
     image: web
     privileged: false
+    build: {context: ., network: none}
     cap_add: []
     network_mode: service:db
     pid: service:db
@@ -152,7 +166,15 @@ services:
 volumes: {db: }
 ";
     let result = Case::new(text).result().unwrap();
-    assert!(result.get("requests").is_none(), "{result}");
+    // A build always asks, but not for a network that it does not get.
+    let requests = result["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 1, "{result}");
+    assert!(
+        requests[0]
+            .as_str()
+            .unwrap()
+            .contains("`services.web.build` needs approval")
+    );
 }
 
 #[test]
@@ -163,6 +185,29 @@ fn an_environment_value_is_in_no_request() {
         !result["requests"].to_string().contains("hunter2"),
         "{result}"
     );
+}
+
+/// The check would read one `subpath`, and the stack would keep the other.
+#[test]
+fn an_option_of_a_mount_twice_is_refused() {
+    let mount = |options: &str| {
+        format!(
+            "=== compose.yaml
+services: {{web: {{image: web, volumes: [{{type: volume, source: db, target: /x, {options}}}]}}}}
+volumes: {{db: }}
+"
+        )
+    };
+    for options in [
+        "subpath: ok, volume: {subpath: ../../etc}",
+        "volume: {subpath: ../../etc}, subpath: ok",
+        "volume: {subpath: ok}, image: {subpath: ../../etc}",
+    ] {
+        let errors = errors(&mount(options));
+        assert!(errors.contains("has `subpath` twice"), "{errors}");
+    }
+    let errors = errors(&mount("volume: {subpath: ../../etc}"));
+    assert!(errors.contains("leaves the volume"), "{errors}");
 }
 
 fn all_cases() -> Vec<String> {

@@ -108,19 +108,21 @@ impl Following {
     /// The user cancelled, and the run may have started at this moment: the same key finds it.
     async fn give_up(&mut self, order: &Order<'_>) -> Result<Run, Fault> {
         let run = order.send(&self.client).await?;
-        let place = place(&run)?;
-        self.client.cancel_run(&place.workspace, &place.run).await
+        let address = address(&run)?;
+        self.client
+            .cancel_run(&address.workspace, &address.run)
+            .await
     }
 
     /// Prints its output and its result.
     pub async fn watch(&mut self, run: Run, form: Form) -> Result<Watched, Fault> {
-        let place = place(&run)?;
+        let address = address(&run)?;
         let mut outlet = Outlet::start(form);
         if self.output.is_json() {
             let first = json_line(&json!({ "run": run }));
             outlet.say(Stream::Stdout, first).await;
         }
-        let mut socket = self.open(&place).await?;
+        let mut socket = self.open(&address).await?;
         let mut is_cancelled = false;
         let ended = loop {
             let next = tokio::select! {
@@ -142,17 +144,17 @@ impl Following {
                 Next::Signal if is_cancelled => return Ok(Watched::unseen(INTERRUPTED)),
                 Next::Signal => {
                     is_cancelled = true;
-                    self.cancel(&place);
+                    self.cancel(&address);
                 }
-                Next::Lost => socket = self.open(&place).await?,
+                Next::Lost => socket = self.open(&address).await?,
             }
         };
         self.finish(outlet, ended).await
     }
 
     /// Opens the output after what was received, through any daemon.
-    async fn open(&mut self, place: &RunAddress) -> Result<RunOutput, Fault> {
-        let RunAddress { workspace, run } = place;
+    async fn open(&mut self, address: &RunAddress) -> Result<RunOutput, Fault> {
+        let RunAddress { workspace, run } = address;
         loop {
             let opened = self.client.run_output(workspace, run, self.cursor).await;
             match opened {
@@ -165,12 +167,12 @@ impl Following {
     }
 
     /// In the background: output must be read meanwhile, or the run could not end.
-    fn cancel(&self, place: &RunAddress) {
+    fn cancel(&self, address: &RunAddress) {
         self.output.remark("cancelling the run …");
-        let (client, place) = (self.client.clone(), place.clone());
+        let (client, address) = (self.client.clone(), address.clone());
         let output = self.output;
         tokio::spawn(async move {
-            if let Err(fault) = client.cancel_run(&place.workspace, &place.run).await {
+            if let Err(fault) = client.cancel_run(&address.workspace, &address.run).await {
                 output.remark(&format!("the run was not cancelled: {fault}"));
             }
         });
@@ -247,8 +249,8 @@ impl Following {
             Err(error) => return Err(unwritable(error)),
         }
         if !self.output.is_json() && !self.output.is_quiet() {
-            let seen = report::RunEvidence::find(&self.client, &run).await;
-            self.output.remark(&report::summary(&run, &seen));
+            let evidence = report::RunEvidence::find(&self.client, &run).await;
+            self.output.remark(&report::summary(&run, &evidence));
         }
         Ok(Watched {
             code,
@@ -283,7 +285,7 @@ fn unwritable(error: Errno) -> Fault {
     .because(error)
 }
 
-fn place(run: &Run) -> Result<RunAddress, Fault> {
+fn address(run: &Run) -> Result<RunAddress, Fault> {
     let other_version = |error: holm_core::id::NotAnId| {
         let hint = "is the daemon of another version? `holm daemon stop`, then try again";
         Fault::of(Code::Internal, error, hint)

@@ -134,27 +134,29 @@ pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
             request,
             key,
         };
-        let client = connect::started().await?;
-        let mut following = Following::new(context.output, client.clone())?;
-        let run = match following.begin(&order).await {
-            Err(fault) if fault.code == Code::SignInNotApproved => {
-                let id = resolve::one(&client, &workspace).await?;
-                let refused = consent::Refused {
-                    workspace: &id,
-                    agent: order.request.agent.as_deref(),
-                    fault,
-                };
-                consent::ask(context, &client, refused).await?;
-                following.begin(&order).await?
-            }
-            Err(fault) => {
-                if let Some(made) = &made {
-                    stays(context, &made.label);
+        let begun = async {
+            let client = connect::started().await?;
+            let mut following = Following::new(context.output, client.clone())?;
+            let run = match following.begin(&order).await {
+                Err(fault) if fault.code == Code::SignInNotApproved => {
+                    let id = resolve::one(&client, &workspace).await?;
+                    let refused = consent::Refused {
+                        workspace: &id,
+                        agent: order.request.agent.as_deref(),
+                        fault,
+                    };
+                    consent::ask(context, &client, refused).await?;
+                    following.begin(&order).await?
                 }
-                return Err(fault);
-            }
-            Ok(run) => run,
+                begun => begun?,
+            };
+            Ok((following, run))
         };
+        let (mut following, run) = begun.await.inspect_err(|_: &Fault| {
+            if let Some(made) = &made {
+                stays(context, &made.label);
+            }
+        })?;
         if is_detached {
             context.output.result(&run, || run.id.clone());
             return Ok(0);

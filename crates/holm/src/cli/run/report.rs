@@ -104,8 +104,8 @@ pub fn heading(run: &Run, workspace: &str) -> String {
 }
 
 /// Its result in one line, and what is known of it below.
-pub fn summary(run: &Run, seen: &RunEvidence) -> String {
-    let mut text = result(run, seen);
+pub fn summary(run: &Run, evidence: &RunEvidence) -> String {
+    let mut text = result(run, evidence);
     // The first line says it of a time limit.
     let reason = run.reason.as_ref();
     if let Some(reason) = reason.filter(|_| run.state != RunState::TimedOut) {
@@ -115,14 +115,14 @@ pub fn summary(run: &Run, seen: &RunEvidence) -> String {
         text.push_str(&row("note", &printable(note)));
     }
     if let Some(changes) = &run.changes {
-        text.push_str(&row("changed", &changed(changes.len() as u64, seen)));
+        text.push_str(&row("changed", &changed(changes.len() as u64, evidence)));
         if changes.len() <= LISTED {
             let names = changes.iter().map(|change| row("", &line(change)));
             text.extend(names);
         }
     }
-    if !seen.refused.is_empty() {
-        let refused = printable(&seen.refused.join(", "));
+    if !evidence.refused.is_empty() {
+        let refused = printable(&evidence.refused.join(", "));
         text.push_str(&row("refused", &refused));
     }
     text
@@ -133,12 +133,15 @@ fn row(name: &str, text: &str) -> String {
 }
 
 /// `✓ claude ended after 3 min 41 s, exit 0: r3, turn @3`.
-fn result(run: &Run, seen: &RunEvidence) -> String {
+fn result(run: &Run, evidence: &RunEvidence) -> String {
     let (style, glyph) = mark(run.state);
     let (who, id) = (who(run), &run.id);
     let after = duration(run).map_or_else(String::new, |time| format!(" after {time}"));
     let exit = run.exit_code.map(|code| format!("exit {code}"));
-    let turn = seen.turn.as_ref().map(|turn| format!("turn @{}", turn.n));
+    let turn = evidence
+        .turn
+        .as_ref()
+        .map(|turn| format!("turn @{}", turn.n));
     let id = format!("{FAINT}{id}{FAINT:#}");
     let is_limit = run.state == RunState::TimedOut;
     let (before, behind) = if is_limit { (None, exit) } else { (exit, None) };
@@ -163,17 +166,17 @@ fn result(run: &Run, seen: &RunEvidence) -> String {
 }
 
 /// `7 files +184 −88; ▲ 1 test deleted`.
-fn changed(files: u64, seen: &RunEvidence) -> String {
+fn changed(files: u64, evidence: &RunEvidence) -> String {
     if files == 0 {
         return "nothing".to_owned();
     }
     let mut text = count(files, "file");
-    if let Some(turn) = &seen.turn {
+    if let Some(turn) = &evidence.turn {
         let lines = lines(Some(turn.added), Some(turn.removed));
         text.push_str(&format!(" {lines}"));
     }
     let mut kinds: Vec<(&str, u64)> = Vec::new();
-    for risk in &seen.risks {
+    for risk in &evidence.risks {
         match kinds.iter_mut().find(|(kind, _)| *kind == risk.kind) {
             Some((_, number)) => *number += 1,
             None => kinds.push((&risk.kind, 1)),
@@ -267,7 +270,7 @@ mod tests {
         .unwrap()
     }
 
-    fn seen() -> RunEvidence {
+    fn evidence() -> RunEvidence {
         let risk = |kind: &str| Risk {
             path: "test/a.ts".to_owned(),
             kind: kind.to_owned(),
@@ -304,17 +307,17 @@ mod tests {
             plain(&heading(&claude, "fix-login")),
             "◐ claude in fix-login: r3, at most 5 min, ctrl-C cancels"
         );
-        let check = |run: &Run, seen: &RunEvidence, expect: &str| {
-            assert_eq!(plain(&summary(run, seen)), expect);
+        let check = |run: &Run, evidence: &RunEvidence, expect: &str| {
+            assert_eq!(plain(&summary(run, evidence)), expect);
         };
         check(
             &run("succeeded", Some(0), Some("claude")),
-            &seen(),
+            &evidence(),
             "✓ claude ended after 3 min 41 s, exit 0: r3, turn @3\n  refused   telemetry.example.net:443",
         );
         check(
             &run("timed_out", Some(124), Some("claude")),
-            &seen(),
+            &evidence(),
             "✗ claude hit its time limit of 5 min: r3, exit 124, turn @3\n  refused   telemetry.example.net:443",
         );
         let none = RunEvidence::default();
@@ -349,7 +352,7 @@ mod tests {
             "{text}"
         );
         run.changes = Some((0..6).map(|_| change("a")).collect());
-        let text = plain(&summary(&run, &seen()));
+        let text = plain(&summary(&run, &evidence()));
         assert!(
             text.contains("\n  changed   6 files +184 −88; ▲ 2 test deleted, 1 lock file\n"),
             "{text}"

@@ -32,9 +32,14 @@ pub fn run(context: &Context, arguments: KillArgs) -> Outcome {
     })?;
     context.output.done(&ended, || {
         let lines = ended.sessions.iter().map(|session| {
-            let code = session.exit_code.unwrap_or_default();
-            let name = printable(session.name.as_ref().unwrap_or(&session.id));
-            format!("{GOOD}✓{GOOD:#} session {name} ended with exit code {code}")
+            let name = printable(session.shown_name());
+            let code = session
+                .exit_code
+                .map(|code| format!(" with exit code {code}"));
+            format!(
+                "{GOOD}✓{GOOD:#} session {name} ended{}",
+                code.unwrap_or_default()
+            )
         });
         lines.collect::<Vec<_>>().join("\n")
     });

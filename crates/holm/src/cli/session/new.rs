@@ -122,12 +122,12 @@ pub fn run(context: &Context, arguments: NewArgs) -> Outcome {
             return attach::attach(context, &client, &found, AttachMode::Write).await;
         }
         context.output.result(&session, || session.id.clone());
-        let name = session.name.as_ref().unwrap_or(&session.id);
-        let name = printable(name);
+        let name = printable(session.shown_name());
         context
             .output
             .remark(&format!("{GOOD}✓{GOOD:#} session {name} started"));
-        let attach = format!("holm session attach {name}");
+        // Another workspace may have a session of the same name.
+        let attach = format!("holm session attach {}", session.id);
         context.output.next(&[("attach it", &attach)]);
         Ok(ExitCode::SUCCESS)
     })

@@ -161,20 +161,8 @@ async fn included(
         included.add_typed(path, &checkout.current, toplevel)?;
     }
     if granted == Granted::Everything {
-        let from_holm_toml = origin
-            .config
-            .project
-            .include
-            .iter()
-            .map(ToString::to_string);
-        let from_file = check.worktree_include.iter().cloned();
-        // Separately, because git is much faster when every pattern is a plain path.
-        let lists: [Vec<String>; 2] = [from_holm_toml.collect(), from_file.collect()];
-        for patterns in lists {
-            for path in matching(checkout, patterns).await? {
-                included.add(path);
-            }
-        }
+        let from_file = check.worktree_include.clone();
+        add_matching(&mut included, checkout, origin, from_file).await?;
     }
     let is_uncommitted = checkout.has(AGENTS_MD) && !origin.files.has_agents_md;
     if is_uncommitted {
@@ -198,16 +186,29 @@ pub async fn not_brought(checkout: &Checkout) -> Result<Vec<String>, Fault> {
         return Ok(Vec::new());
     }
     let mut included = Included::default();
+    let from_file = checkout.worktree_include()?;
+    add_matching(&mut included, checkout, &origin, from_file).await?;
+    let left_behind = left_behind.without(&included);
+    let names = left_behind.settings();
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+/// Adds the ignored files that match `include` of holm.toml, and the patterns of `.worktreeinclude`.
+async fn add_matching(
+    included: &mut Included,
+    checkout: &Checkout,
+    origin: &Origin,
+    from_file: Vec<String>,
+) -> Result<(), Fault> {
     let from_holm_toml = origin.config.project.include.iter();
     let from_holm_toml = from_holm_toml.map(ToString::to_string).collect();
-    for patterns in [from_holm_toml, checkout.worktree_include()?] {
+    // Separately, because git is much faster when every pattern is a plain path.
+    for patterns in [from_holm_toml, from_file] {
         for path in matching(checkout, patterns).await? {
             included.add(path);
         }
     }
-    let left_behind = left_behind.without(&included);
-    let names = left_behind.settings();
-    Ok(names.into_iter().map(str::to_owned).collect())
+    Ok(())
 }
 
 /// Ignored files that match patterns relative to the root.

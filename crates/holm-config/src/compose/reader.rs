@@ -5,10 +5,10 @@ use super::form::{is_outside, is_remote, parent};
 use super::keys;
 use super::merge::{merge, settle};
 use super::normal::Normal;
-use super::tree::{self, Entry, Location, Node, Value};
+use super::tree::{self, Location, Node, Value};
 use super::{ComposeErrors, Input, ReadFile, Unread};
 use crate::errors::{Findings, locate};
-use crate::shape::{nearest, short};
+use crate::shape::{did_you_mean, short};
 use holm_core::compose::{Reading, Remark, Request, Stack, interpolate};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const MOST_VALUES: usize = 200_000;
 const MOST_WARNINGS: usize = 200;
 const MOST_REQUESTS: usize = 500;
 
-pub struct Session<'a, 'f> {
+pub struct Reader<'a, 'f> {
     input: &'a Input<'a>,
     read_file: &'a mut ReadFile<'f>,
     files: Vec<File>,
@@ -73,9 +73,9 @@ struct Level {
     above: Vec<String>,
 }
 
-// === impl Session ===
+// === impl Reader ===
 
-impl<'a, 'f> Session<'a, 'f> {
+impl<'a, 'f> Reader<'a, 'f> {
     pub fn new(input: &'a Input<'a>, read_file: &'a mut ReadFile<'f>) -> Self {
         Self {
             input,
@@ -100,7 +100,7 @@ impl<'a, 'f> Session<'a, 'f> {
             .map(|file| super::form::resolve(self.input.root, "", file))
             .collect();
         let directory = paths.first().map_or(".", |path| parent(path)).to_owned();
-        let variables = self.variables(
+        let variables = self.read_variables(
             &[super::form::resolve("", &directory, ".env")],
             Origin::Optional,
         );
@@ -166,7 +166,7 @@ impl<'a, 'f> Session<'a, 'f> {
         };
         let node = normal.value(node, &keys::FILE, "");
         for (at, why) in normal.errors {
-            self.error(at, why.replace("`` ", "the file "));
+            self.error(at, why);
         }
         Some(node)
     }
@@ -225,7 +225,7 @@ impl<'a, 'f> Session<'a, 'f> {
     }
 
     /// The variables of files in the format of `.env`.
-    pub fn variables(&mut self, paths: &[String], origin: Origin) -> BTreeMap<String, String> {
+    fn read_variables(&mut self, paths: &[String], origin: Origin) -> BTreeMap<String, String> {
         let mut variables = BTreeMap::new();
         for path in paths {
             let pairs = self.pairs(path, origin, &variables);
@@ -247,10 +247,7 @@ impl<'a, 'f> Session<'a, 'f> {
         let Some((file, text)) = self.open(path, origin) else {
             return Vec::new();
         };
-        let at = Location {
-            file,
-            ..Location::default()
-        };
+        let at = Location::start_of(file);
         let parsed = dotenv::parse(&text, &mut |name| self.lookup(name, at, known));
         parsed.unwrap_or_else(|(range, why)| {
             self.files[file].findings.add(range, why);
@@ -264,16 +261,16 @@ impl<'a, 'f> Session<'a, 'f> {
             return None;
         }
         let refused = if is_remote(path) {
-            Some("is on another machine; copy it into the repository")
+            Some("is on another machine; copy it into the repository".to_owned())
         } else if is_outside(path) {
-            Some("is outside of the project's root; copy it into the repository")
+            Some("is outside of the project's root; copy it into the repository".to_owned())
         } else if self.reads >= MOST_FILES {
-            Some("is one file too many; holm reads 200")
+            Some(format!("is one file too many; holm reads {MOST_FILES}"))
         } else {
             None
         };
         let content = match refused {
-            Some(why) => Err(why.to_owned()),
+            Some(why) => Err(why),
             None => {
                 self.reads += 1;
                 match (self.read_file)(path) {
@@ -303,13 +300,7 @@ impl<'a, 'f> Session<'a, 'f> {
                         findings: Findings::default(),
                     });
                     let file = self.files.len() - 1;
-                    self.error(
-                        Location {
-                            file,
-                            ..Location::default()
-                        },
-                        format!("the file {why}"),
-                    );
+                    self.error(Location::start_of(file), format!("the file {why}"));
                 }
                 None
             }
@@ -320,9 +311,7 @@ impl<'a, 'f> Session<'a, 'f> {
     fn extend_all(&mut self, node: &mut Node, path: &str, level: &mut Level) {
         level.read.insert(path.to_owned(), node.clone());
         let names: Vec<String> = node
-            .get("services")
-            .map(Node::entries)
-            .unwrap_or_default()
+            .entries_of("services")
             .iter()
             .map(|entry| entry.key.clone())
             .collect();
@@ -389,18 +378,16 @@ impl<'a, 'f> Session<'a, 'f> {
             let known: Vec<&str> = level
                 .read
                 .get(&base_path)
-                .and_then(|file| file.get("services"))
-                .map(Node::entries)
+                .map(|file| file.entries_of("services"))
                 .unwrap_or_default()
                 .iter()
                 .map(|entry| entry.key.as_str())
                 .collect();
-            let near = nearest(&base_name, &known).map(|near| format!("; did you mean `{near}`?"));
+            let near = did_you_mean(&base_name, &known);
             let what = format!(
-                "`{}` has no service `{}`{}",
+                "`{}` has no service `{}`{near}",
                 short(&base_path),
-                short(&base_name),
-                near.unwrap_or_default()
+                short(&base_name)
             );
             self.error(extends.at, what);
             return Some(service);
@@ -414,7 +401,7 @@ impl<'a, 'f> Session<'a, 'f> {
     /// Adds the resources of an included project. The project's own definitions change those.
     fn include(&mut self, include: &Node, merged: Node, level: &Level) -> Node {
         let texts = |key: &str| -> Vec<String> {
-            let items = include.get(key).map(Node::items).unwrap_or_default();
+            let items = include.items_of(key);
             items.iter().filter_map(Node::written).collect()
         };
         let paths = texts("path");
@@ -436,9 +423,9 @@ impl<'a, 'f> Session<'a, 'f> {
         let mut named = texts("env_file");
         named.retain(|path| path != "/dev/null");
         let mut variables = if include.get("env_file").is_some() {
-            self.variables(&named, Origin::Named(include.at))
+            self.read_variables(&named, Origin::Named(include.at))
         } else {
-            self.variables(
+            self.read_variables(
                 &[super::form::resolve("", &directory, ".env")],
                 Origin::Optional,
             )
@@ -455,8 +442,8 @@ impl<'a, 'f> Session<'a, 'f> {
         included.remove("name");
         included.remove("version");
         for section in ["services", "networks", "volumes", "secrets", "configs"] {
-            let theirs = included.get(section).map(Node::entries).unwrap_or_default();
-            let ours = merged.get(section).map(Node::entries).unwrap_or_default();
+            let theirs = included.entries_of(section);
+            let ours = merged.entries_of(section);
             for entry in ours.iter().filter(|ours| {
                 theirs
                     .iter()
@@ -563,9 +550,4 @@ impl<'a, 'f> Session<'a, 'f> {
             Err(ComposeErrors(errors))
         }
     }
-}
-
-/// The entries of a section of the merged tree.
-pub fn section<'n>(root: &'n Node, name: &str) -> &'n [Entry] {
-    root.get(name).map(Node::entries).unwrap_or_default()
 }
