@@ -5,11 +5,13 @@
 //! keeps them in a repository of the workspace that is never mounted inside. [`check`] then compares the
 //! result with the writable layer, which the driver reads from outside.
 
+mod automatic;
 mod check;
 mod restore;
 mod route;
 mod seen;
 
+pub use automatic::begin;
 pub use restore::Ignored;
 pub use route::{changed_files, routes};
 
@@ -21,8 +23,8 @@ use holm_core::tree_change::sum_of_lines;
 use holm_core::turn::{Discrepancy, DiscrepancyKind, TurnCause, TurnNumber};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::driver::LayerChanges;
-use holm_engine::review::{TurnDetails, TurnFailure, TurnRecord};
-use holm_engine::{Notice, Stopped, TurnRequest, WrittenTree, clock, try_blocking};
+use holm_engine::review::{TurnDetails, TurnRecord};
+use holm_engine::{Stopped, TurnRequest, WrittenTree, clock, try_blocking};
 use holm_git::{OBJECTS_INSIDE, TurnObjects};
 use holm_keeper::files::remove::remove_tree;
 use seen::{Kept, ReadLayer};
@@ -31,8 +33,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OwnedMutexGuard;
 
 /// The repositories of turns, one per workspace, and what was seen of their layers.
@@ -71,9 +72,6 @@ pub struct Recorded {
 
 /// How often a recording is repeated when files change meanwhile.
 const TRIES: usize = 3;
-
-/// A stop waits no longer for its turn.
-const PATIENCE_AT_STOP: Duration = Duration::from_secs(15);
 
 /// How many turns of a workspace stay, besides those that something refers to; surplus ones are dropped
 /// together.
@@ -181,35 +179,6 @@ impl Turns {
     }
 }
 
-/// Records turns when the engine says so, and deletes those of deleted workspaces.
-pub fn begin(app: &Arc<App>) {
-    let listening: Weak<App> = Arc::downgrade(app);
-    app.engine.record_turns(Box::new(move |id, cause| {
-        let app = listening.upgrade();
-        Box::pin(async move {
-            let Some(app) = app else { return };
-            let recorded = app.record_by_itself(&id, cause).await;
-            if let Some(turn) = recorded.filter(|_| cause == TurnCause::Run) {
-                // The run does not wait for it.
-                tokio::spawn(async move { app.check_by_itself(&id, turn).await });
-            }
-        })
-    }));
-    let listening: Weak<App> = Arc::downgrade(app);
-    app.engine.subscribe(move |id, notice| {
-        if notice == Notice::Forgotten
-            && let Some(app) = listening.upgrade()
-        {
-            let id = id.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = app.turns.delete(&id) {
-                    tracing::warn!(%id, %error, "turns were not deleted; the next start does it");
-                }
-            });
-        }
-    });
-}
-
 // === impl App ===
 
 impl App {
@@ -235,43 +204,6 @@ impl App {
             Ok(())
         })
         .await
-    }
-
-    /// Records a turn that no person asked for, and returns it if it is new. A failure is stored, shown in the inbox and
-    /// the review, and sent as an event.
-    pub async fn record_by_itself(&self, id: &WorkspaceId, cause: TurnCause) -> Option<TurnRecord> {
-        let recording = self.record_turn(id, cause, Effort::Look);
-        let recorded = if cause == TurnCause::Stop {
-            let limited = tokio::time::timeout(PATIENCE_AT_STOP, recording).await;
-            limited.unwrap_or_else(|_| Err(took_too_long(id)))
-        } else {
-            recording.await
-        };
-        // A run that ended because its workspace was stopped: the stop has recorded the turn.
-        let is_over = cause == TurnCause::Run && recorded.is_err() && !self.is_running(id).await;
-        match recorded {
-            Ok(recorded) => return recorded.turn.filter(|_| recorded.is_new),
-            Err(_) if is_over => {}
-            Err(fault) => self.note_turn_failure(id, cause, fault).await,
-        }
-        None
-    }
-
-    /// The inbox shows the failure until a turn is recorded or a person looks.
-    async fn note_turn_failure(&self, id: &WorkspaceId, cause: TurnCause, fault: Fault) {
-        tracing::warn!(%id, %fault, "a turn was not recorded");
-        let failure = TurnFailure {
-            workspace: id.clone(),
-            at: clock::wall(),
-            cause,
-            text: fault.message(),
-        };
-        if let Err(fault) = self.engine.note_turn_failure(failure).await {
-            tracing::warn!(%id, %fault, "that a turn was not recorded is not in the store");
-        }
-        let detail = json!({ "cause": cause.as_str(), "error": fault.message() });
-        self.events.emit(id, "turn.failed", detail).await;
-        self.inbox.poke();
     }
 
     /// Records the tree of a workspace, if it is another one than before. The workspace has to run, unless
@@ -594,15 +526,6 @@ impl Turns {
 
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn took_too_long(id: &WorkspaceId) -> Fault {
-    let seconds = PATIENCE_AT_STOP.as_secs();
-    Fault::new(
-        Code::GitTimedOut,
-        format!("git inside workspace {id} did not write its tree within {seconds} s"),
-        format!("`holm start {id}`, then `holm review {id} --mark` tries again"),
-    )
 }
 
 /// The kinds that say that a recording met a change.
