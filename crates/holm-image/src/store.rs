@@ -151,16 +151,26 @@ impl ContentStore {
     /// Removes every blob that the manifests and indexes in `keep` do not reach, and all unfinished downloads.
     /// A manifest that cannot be read stops the sweep before it removes anything.
     pub fn sweep(&self, keep: &[Descriptor]) -> Result<Swept, StoreError> {
-        let lock = self.lock_file()?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(StoreError::Busy),
-            Err(errno) => return Err(failed("lock", &self.root)(errno.into())),
-        }
+        let _alone = self.alone()?;
         let mut reached = BTreeSet::new();
         for document in keep {
             self.reach(document, &mut reached)?;
         }
+        self.remove_others(&reached)
+    }
+
+    /// Keeps all writers out while the returned file is open. A writer at work is an error.
+    pub(crate) fn alone(&self) -> Result<File, StoreError> {
+        let lock = self.lock_file()?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(lock),
+            Err(Errno::WOULDBLOCK) => Err(StoreError::Busy),
+            Err(errno) => Err(failed("lock", &self.root)(errno.into())),
+        }
+    }
+
+    /// Removes every blob whose digits are not in `reached`. The caller is [`Self::alone`].
+    pub(crate) fn remove_others(&self, reached: &BTreeSet<String>) -> Result<Swept, StoreError> {
         let mut swept = Swept::default();
         for directory in ["blobs", "partial"] {
             let directory = self.root.join(directory);
