@@ -123,6 +123,7 @@ codes! {
     TokenNotFound, "token_not_found", NotFound, "there is no such token";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
     NotFound, "not_found", NotFound, "the API has no such route";
+    ImageNotFound, "image_not_found", NotFound, "no image has this name, here or in its registry";
     Unauthorized, "unauthorized", Unauthorized, "the request has no token that is valid here";
     Forbidden, "forbidden", Forbidden, "the caller is known and has no right to do this";
     MethodNotAllowed, "method_not_allowed", Method, "the API has this route, but not with this method";
