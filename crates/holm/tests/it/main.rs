@@ -75,6 +75,7 @@ mod git_inside;
 mod here;
 mod identity;
 mod idle;
+mod images;
 mod inbox;
 mod inbox_notify;
 mod include;
