@@ -40,7 +40,7 @@ pub use media::{Compression, Kind, MediaType};
 pub use names::{NamesError, StoredImage};
 pub use platform::Platform;
 pub use registry::{Access, Connection, Credentials, Destination, Dial, Duplex, Progress};
-pub use registry::{PullBounds, PullError, Pulled, RequestError, pull};
+pub use registry::{PullBounds, PullError, Pulled, RequestError, pull, trusting};
 pub use store::{ContentStore, StoreError, Swept, Writing, digest_of};
 pub use unpack::{
     LayerRecord, LeftOut, NameError, Owner, OwnersError, PackedLayer, Reason, RecordError,

@@ -1,12 +1,15 @@
 //! The services, secrets, checks and agents of `holm.toml` in their stored form. Called by
 //! [`super::compose`].
 
-use super::service_images::Manifests;
 use super::trust::Judged;
 use holm_core::check::Check;
 use holm_core::config::{self, Name, ProjectConfig, Receiver, Variable};
+use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service, ServiceImage};
 use std::collections::BTreeMap;
+
+/// The manifest of each image by its name.
+pub type Manifests = BTreeMap<ImageReference, ImageDigest>;
 
 /// Settings that only a new workspace takes over.
 pub fn declared(config: &ProjectConfig) -> Declared {

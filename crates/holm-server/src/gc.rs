@@ -37,6 +37,7 @@ async fn gc(
             .engine
             .collect(keep_for, collect, Progress::to(progress))
             .await;
+        let collected = with_images(&app, collected).await;
         app.sweep_browsers().await;
         app.sweep_secrets().await;
         // The client may be gone.
@@ -57,6 +58,19 @@ async fn gc(
         }
     });
     Ok(jsonl::response(HttpBody::from_stream(events)))
+}
+
+/// Adds what was swept of the images. A failure there is one of several that `gc` reports.
+async fn with_images(
+    app: &App,
+    collected: Result<holm_engine::Collected, Fault>,
+) -> Result<holm_engine::Collected, Fault> {
+    let mut collected = collected?;
+    match app.sweep_images().await {
+        Ok(swept) => collected.removed.extend(swept),
+        Err(fault) => collected.faults.push(fault),
+    }
+    Ok(collected)
 }
 
 /// A person who requests a collection confirms the clock; a program cannot know. Returns a note if

@@ -5,9 +5,9 @@
 //! daemon reads no checkout: the client sends the text, or the client's own program reads it.
 
 use super::caller::Caller;
+use super::declared::Manifests;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
-use super::service_images::Manifests;
 use super::trust::Judged;
 use super::{App, compose, declared, takeover};
 use crate::helper::program;
@@ -56,8 +56,8 @@ async fn reload(
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
-    let manifests = app.manifests(&judged.config, &spec.services).await?;
-    let mut next = asked(&spec, &judged, &manifests);
+    let images = app.find_images(&judged.config, &spec.services).await?;
+    let mut next = asked(&spec, &judged, &images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
     next.caches = data.caches;

@@ -8,7 +8,7 @@ mod challenge;
 mod download;
 mod http;
 
-pub use http::{Connection, Destination, Dial, Duplex, RequestError};
+pub use http::{Connection, Destination, Dial, Duplex, RequestError, trusting};
 
 use crate::blob::BlobError;
 use crate::config::{ConfigError, ImageConfig};
@@ -81,7 +81,12 @@ pub struct Progress {
     pub digest: ImageDigest,
     pub done: u64,
     pub total: u64,
+    /// The bytes of all blobs of the image that the store did not have when the pull began.
+    pub missing: u64,
 }
+
+/// Receives how many bytes of a blob are there.
+type Note<'a> = dyn Fn(&Descriptor, u64) + Sync + 'a;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
@@ -191,6 +196,18 @@ impl Source<'_> {
             return Err(PullError::Large { bytes, most });
         }
         let layers = parsed.layers.iter().map(|layer| &layer.blob);
+        let blobs = layers.clone().chain([&parsed.config]);
+        let missing = blobs.filter(|blob| !writing.store().has(blob));
+        let missing = missing.map(|blob| blob.size).sum();
+        let progress = |blob: &Descriptor, done: u64| {
+            progress(Progress {
+                digest: blob.digest.clone(),
+                done,
+                total: blob.size,
+                missing,
+            });
+        };
+        let progress: &Note<'_> = &progress;
         // The config is first: it is small, and a wrong one saves the rest.
         self.download(writing, &parsed.config, progress).await?;
         let config = writing

@@ -2,7 +2,7 @@
 
 use crate::secrets::set;
 use crate::services::service;
-use crate::support::{Island, Repository, TestImage, eventually, send};
+use crate::support::{Island, Registry, Repository, TestImage, eventually, send};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -40,7 +40,9 @@ fn with_config<'a>(island: &'a Island, text: &str) -> Repository<'a> {
 
 const REDIS: &str = "[ports]\ncache = 6379\n\
     [services.cache]\nimage = \"redis:7\"\nready = { command = \"redis-cli ping\" }\n\
-    env = { COLOUR = \"green\" }\n";
+    env = { COLOUR = \"green\" }\n\
+    [services.low]\nimage = \"redis:7\"\nrun = \"redis-server --port 80 --save ''\"\n\
+    [services.lower]\nimage = \"redis:7\"\nrun = \"redis-server --port 53\"\nrestart = \"no\"\n";
 
 #[test]
 fn redis_runs_from_an_image_in_two_workspaces_at_once() {
@@ -53,6 +55,10 @@ fn redis_runs_from_an_image_in_two_workspaces_at_once() {
         island
             .inside(label, &["redis-cli", "set", "who", label])
             .ok();
+        // A low port, but not one of the resolver's.
+        let low = island.inside(label, &["redis-cli", "-p", "80", "ping"]);
+        assert_eq!(low.ok().out(), "PONG");
+        assert_eq!(service(&made, "lower")["state"], "exited");
     }
     for label in ["a", "b"] {
         let who = island
@@ -77,7 +83,7 @@ echo serving
 wait
 "#;
 
-const SERVED: &str = "[services.app]\nimage = \"app\"\ntree = \"/code\"\nvolumes = [\"data\"]\n\
+const SERVED: &str = "[services.app]\nimage = \"IMAGE\"\ntree = \"/code\"\nvolumes = [\"data\"]\n\
     ready = { log = \"serving\" }\nrestart = \"no\"\n\
     [services.other]\nrun = \"exec sleep 1000\"\n\
     [volumes.data]\npath = \"/data\"\n[volumes.unseen]\npath = \"/unseen\"\n\
@@ -98,8 +104,12 @@ fn logs(island: &Island, service: &str) -> String {
 #[test]
 fn a_room_shows_what_its_service_names_and_its_files_stay() {
     let island = Island::new();
-    app().add(&island, "app");
-    let repository = with_config(&island, SERVED);
+    // `up` pulls an image that is not here.
+    let registry = Registry::start();
+    registry.push("app", "1", &app().build());
+    crate::images::listed(&island, registry.port);
+    let image = format!("127.0.0.1:{}/app:1", registry.port);
+    let repository = with_config(&island, &SERVED.replace("IMAGE", &image));
     repository.write("greeting", "hello from the tree\n");
     repository.commit("greeting");
     for (name, value) in [("KEY", "its-own-value"), ("OTHER", "of-the-other")] {
@@ -108,6 +118,10 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     repository.holm(&["trust", "--yes"]).ok();
     let made = repository.holm(&["up", "x", "--json"]).json();
     assert_eq!(service(&made, "app")["state"], "ready", "{made}");
+    let listed = island.holm(&["image", "ls", "--json"]).json();
+    assert_eq!(listed["images"][0]["used_by"][0]["label"], "x", "{listed}");
+    let refused = island.holm(&["image", "rm", &image, "--json"]).error(4);
+    assert_eq!(refused["code"], "image_in_use");
     let first = logs(&island, "app");
     assert!(first.contains("hello from the tree"), "{first}");
     assert!(
@@ -247,12 +261,17 @@ fn attack_202_a_hostile_image_is_refused_or_contained() {
         error["message"].to_string().contains("names no program"),
         "{error}"
     );
-    repository.write("holm.toml", "[services.x]\nimage = \"absent:1\"\n");
+    // A pull follows the rules of the project.
+    let closed =
+        "[services.x]\nimage = \"registry.example.org/absent:1\"\n[egress]\nmode = \"none\"\n";
+    repository.write("holm.toml", closed);
     repository.commit("an image that is not here");
-    let error = repository.holm(&["up", "y", "--json"]).error(3);
-    assert_eq!(error["code"], "image_not_found");
+    let error = repository.holm(&["up", "y", "--json"]).error(4);
+    assert_eq!(error["code"], "refused", "{error}");
     assert!(
-        error["hint"].to_string().contains("holm image pull"),
+        error["message"]
+            .to_string()
+            .contains("registry.example.org"),
         "{error}"
     );
 }

@@ -6,17 +6,23 @@ mod census;
 mod door;
 mod elsewhere;
 mod follow;
+#[allow(dead_code, reason = "the tests of holm-image use all of it")]
+#[path = "../../../../holm-image/tests/it/support.rs"]
 mod image;
 mod island;
 mod place;
 mod port;
 mod probe;
 mod ran;
+#[allow(dead_code, reason = "the tests of holm-image use all of it")]
+#[path = "../../../../holm-image/tests/it/server.rs"]
+mod registry;
 mod remote;
 mod repository;
 mod running;
 mod skip;
 mod terminal;
+mod test_image;
 mod toolchain;
 mod user;
 mod world;
@@ -25,16 +31,18 @@ pub use browser::{Chromium, FirefoxTab, Tab};
 pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use follow::follow;
-pub use image::TestImage;
+pub use image::{Image, MANIFEST, Tar, image, index};
 pub use island::Island;
 pub use place::Place;
 pub use port::{background, fetch, free_port, host_port, port_of, take};
 pub use probe::Attempts;
 pub use ran::Ran;
+pub use registry::Registry;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use skip::skipped;
 pub use terminal::{Act, play};
+pub use test_image::TestImage;
 pub use toolchain::Toolchain;
 pub use user::{ids, is_root, program};
 pub use world::World;

@@ -1,8 +1,9 @@
 //! Images for tests, made of programs of this machine with the libraries that they need.
 
-use super::{Island, ids};
+use super::image::describe;
+use super::{Image, Island, MANIFEST, ids};
 use holm_core::image_reference::ImageReference;
-use holm_image::{Descriptor, Images, MediaType, digest_of};
+use holm_image::{Images, MediaType, digest_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -87,8 +88,7 @@ impl TestImage {
         self
     }
 
-    /// Puts the image into the store of the island's holm.
-    pub fn add(self, island: &Island, name: &str) {
+    pub fn build(self) -> Image {
         let Self { layers, start, .. } = self.layer();
         let digests: Vec<String> = layers.iter().map(|it| digest_of(it).to_string()).collect();
         let config = json!({
@@ -96,25 +96,30 @@ impl TestImage {
             "rootfs": {"type": "layers", "diff_ids": digests},
         });
         let config = serde_json::to_vec(&config).unwrap();
-        let part = |kind: &str, bytes: &[u8]| Descriptor {
-            media_type: MediaType::new(&format!("application/vnd.oci.image.{kind}")),
-            digest: digest_of(bytes),
-            size: bytes.len() as u64,
-        };
-        let parts: Vec<_> = layers.iter().map(|it| part("layer.v1.tar", it)).collect();
+        let kind = |name: &str| format!("application/vnd.oci.image.{name}");
+        let layer = |bytes: &Vec<u8>| describe(&kind("layer.v1.tar"), bytes);
         let manifest = json!({
-            "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": part("config.v1+json", &config), "layers": parts,
+            "schemaVersion": 2, "mediaType": MANIFEST,
+            "config": describe(&kind("config.v1+json"), &config),
+            "layers": layers.iter().map(layer).collect::<Vec<_>>(),
         });
         let manifest = serde_json::to_vec(&manifest).unwrap();
+        let mut blobs = layers;
+        blobs.push(config);
+        Image { blobs, manifest }
+    }
+
+    /// Puts the image into the store of the island's holm.
+    pub fn add(self, island: &Island, name: &str) {
+        let Image { blobs, manifest } = self.build();
         let place = island.data().join("images");
         std::fs::create_dir_all(&place).unwrap();
         let images = Images::open(&place).unwrap();
         let writing = images.begin().unwrap();
-        for blob in layers.iter().chain([&config, &manifest]) {
+        for blob in blobs.iter().chain([&manifest]) {
             writing.put(blob, MediaType::new("")).unwrap();
         }
-        let described = part("manifest.v1+json", &manifest);
+        let described = describe(MANIFEST, &manifest);
         images.unpack(&writing, &described.digest, &|_| {}).unwrap();
         let reference: ImageReference = name.parse().unwrap();
         images.name(&writing, &reference, &described).unwrap();
