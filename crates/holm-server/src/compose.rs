@@ -116,12 +116,8 @@ impl App {
         };
         let (spec, narrowed) = self.within_policy(spec)?;
         notes.extend(narrowed);
-        let unpulled = (!images.missing.is_empty()).then(|| Unpulled {
-            config: judged.config.clone(),
-            found: images,
-        });
         Ok(Composed {
-            unpulled,
+            unpulled: images.unpulled(config),
             spec,
             received,
             notes,

@@ -92,6 +92,14 @@ impl App {
 // === impl Found ===
 
 impl Found {
+    /// What has to be pulled for this project; `None`: nothing.
+    pub fn unpulled(self, config: &ProjectConfig) -> Option<Unpulled> {
+        (!self.missing.is_empty()).then(|| Unpulled {
+            config: config.clone(),
+            found: self,
+        })
+    }
+
     /// The manifests, if every image is here.
     pub fn complete(self) -> Result<Manifests, Fault> {
         match self.missing.first() {

@@ -12,7 +12,7 @@ try() { what=$1; shift; if "$@" >/dev/null 2>&1; then echo "worked: $what"; else
 until [ -s /data/victim ]; do sleep 0.05; done
 read -r victim < /data/victim
 try mount mount -t tmpfs none /tmp
-try unshare unshare -U true
+try unshare unshare -U /bin/sh -c :
 try signal kill -0 "$victim"
 try environment cat /proc/$victim/environ
 try root ls /proc/$victim/root/
