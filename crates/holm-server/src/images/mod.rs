@@ -106,7 +106,11 @@ async fn remove(State(app): State<Arc<App>>, Body(wish): Body<RemoveImage>) -> A
     let image = shown(found, &app.image_users().await?);
     if !image.used_by.is_empty() {
         let labels: Vec<&str> = image.used_by.iter().map(|it| it.label.as_str()).collect();
-        let message = format!("`{reference}` is used by {}", labels.join(", "));
+        let message = format!(
+            "`{}` is used by {}",
+            reference.familiar(),
+            labels.join(", ")
+        );
         let hint = "`holm rm WS`, then `holm gc --all`, lets it go";
         return Err(Fault::new(Code::ImageInUse, message, hint).into());
     }
@@ -126,7 +130,7 @@ impl App {
         let swept = try_blocking(move || images.sweep(&used).map_err(store_fault)).await?;
         let removed = Removed {
             kind: "image".to_owned(),
-            name: format!("{} layers, {} blobs", swept.layers, swept.blobs),
+            name: format!("layers: {}, blobs: {}", swept.layers, swept.blobs),
             label: None,
             bytes: swept.bytes,
         };

@@ -171,6 +171,11 @@ fn a_pull_goes_on_after_the_daemon_was_killed() {
         sizes.max().unwrap_or(0)
     };
     eventually("the first half is there", || largest() > 100_000);
+    let busy = island.holm(&["gc", "--json"]).json();
+    assert!(
+        busy["notes"][0].as_str().unwrap().contains("a pull"),
+        "{busy}"
+    );
     send(daemon, Signal::KILL);
     drop(pulling);
     island.holm(&["image", "pull", &name]).ok();
