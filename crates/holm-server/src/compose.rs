@@ -73,6 +73,7 @@ impl App {
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
         notes.extend(create.notes.iter().cloned());
+        let manifests = self.manifests(config, &[]).await?;
         let spec = WorkspaceSpec {
             version: Version,
             id: String::new(),
@@ -90,7 +91,7 @@ impl App {
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
             network: network(&judged.config, &judged.user.egress),
-            services: declared::services(&judged.config),
+            services: declared::services(&judged.config, &manifests),
             allow_degraded: create.allow_degraded.clone(),
             brought,
             layers,

@@ -65,6 +65,7 @@ mod routes;
 mod runs;
 pub mod runtime;
 mod secrets;
+mod service_images;
 mod services;
 mod sessions;
 mod siblings;

@@ -168,8 +168,9 @@ impl App {
     async fn image_users(&self) -> Result<Users, Fault> {
         let mut users = Users::new();
         let mut add = |spec: &WorkspaceSpec, user: ImageUser| {
-            for digest in images_of(spec) {
-                users.entry(digest).or_default().push(user.clone());
+            let manifests: BTreeSet<&ImageDigest> = spec.image_manifests().collect();
+            for digest in manifests {
+                users.entry(digest.clone()).or_default().push(user.clone());
             }
         };
         for (record, project) in self.engine.names().await? {
@@ -190,11 +191,6 @@ impl App {
         }
         Ok(users)
     }
-}
-
-/// The manifests that a workspace needs. No part of a spec names an image yet.
-fn images_of(_spec: &WorkspaceSpec) -> Vec<ImageDigest> {
-    Vec::new()
 }
 
 fn parse(text: &str) -> Result<ImageReference, Fault> {

@@ -113,6 +113,7 @@ mod project_rules;
 mod renames;
 mod review;
 mod review_story;
+mod rooms;
 mod root;
 mod runs;
 mod runs_agents;
