@@ -522,6 +522,14 @@ impl WorkspaceSpec {
         })
     }
 
+    /// The manifests of the images that it and its snapshots need.
+    pub fn image_manifests(&self) -> impl Iterator<Item = &ImageDigest> {
+        let snapshots = self.snapshots.iter().map(|snapshot| &*snapshot.spec);
+        let all = std::iter::once(self).chain(snapshots);
+        let services = all.flat_map(|spec| &spec.services);
+        services.filter_map(|service| Some(&service.image.as_ref()?.manifest))
+    }
+
     fn own_layer_keys(&self) -> impl Iterator<Item = LayerKey> {
         let caches = self.caches.iter();
         let snapshots = caches.filter_map(|cache| cache.snapshot.as_ref());

@@ -65,7 +65,7 @@ pub enum ImagesError {
     #[error("manifest {digest} of the image store is refused")]
     Document {
         digest: ImageDigest,
-        source: DocumentError,
+        source: Box<DocumentError>,
     },
     #[error("the config of image {digest} is refused")]
     Config {
@@ -75,8 +75,8 @@ pub enum ImagesError {
     #[error("image {digest} is for {image}, and this machine is {host}")]
     Platform {
         digest: ImageDigest,
-        image: Platform,
-        host: Platform,
+        image: Box<Platform>,
+        host: Box<Platform>,
     },
     #[error("layer {layer} of image {digest} is not unpacked")]
     NotUnpacked {
@@ -123,8 +123,8 @@ impl Images {
         if !host.runs(&config.platform) {
             return Err(ImagesError::Platform {
                 digest: manifest.clone(),
-                image: config.platform,
-                host,
+                image: Box::new(config.platform),
+                host: Box::new(host),
             });
         }
         let layers = parsed.layers.len();
@@ -230,9 +230,9 @@ impl Images {
     fn read(&self, digest: &ImageDigest) -> Result<(Manifest, ImageConfig), ImagesError> {
         let bytes = self.content.read(digest, LARGEST_DOCUMENT)?;
         let manifest = Manifest::parse(&bytes);
-        let manifest = manifest.map_err(|source| ImagesError::Document {
+        let manifest = manifest.map_err(|error| ImagesError::Document {
             digest: digest.clone(),
-            source,
+            source: Box::new(error),
         })?;
         let bytes = self.content.read(&manifest.config.digest, LARGEST_CONFIG)?;
         let config = ImageConfig::parse(&bytes, manifest.layers.len());

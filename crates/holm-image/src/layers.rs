@@ -35,7 +35,7 @@ pub enum LayersError {
     #[error("layer {digest} cannot be unpacked")]
     Unpack {
         digest: ImageDigest,
-        source: UnpackError,
+        source: Box<UnpackError>,
     },
 }
 
@@ -73,7 +73,10 @@ impl Layers {
         self.remove_left_behind(&digest)?;
         let place = self.root.join(digest.hex());
         let unpacked = unpack(layer, &place, limits);
-        let unpacked = unpacked.map_err(|source| LayersError::Unpack { digest, source })?;
+        let unpacked = unpacked.map_err(|error| LayersError::Unpack {
+            digest,
+            source: Box::new(error),
+        })?;
         Ok(LayerRecord::from(&unpacked))
     }
 

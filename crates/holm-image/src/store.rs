@@ -66,7 +66,7 @@ pub enum StoreError {
     #[error("manifest {digest} of the image store cannot be read")]
     Document {
         digest: ImageDigest,
-        source: DocumentError,
+        source: Box<DocumentError>,
     },
 }
 
@@ -197,9 +197,9 @@ impl ContentStore {
         }
         let bytes = self.read(&document.digest, LARGEST_DOCUMENT)?;
         let parsed = Document::parse(&bytes, &document.media_type);
-        let parsed = parsed.map_err(|source| StoreError::Document {
+        let parsed = parsed.map_err(|error| StoreError::Document {
             digest: document.digest.clone(),
-            source,
+            source: Box::new(error),
         })?;
         match parsed {
             Document::Manifest(manifest) => {

@@ -575,3 +575,26 @@ impl Drop for Talking<'_> {
         self.0.changed.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_202_an_init_answers_only_for_starts_that_were_asked_of_it() {
+        let (reply, _answer) = mpsc::channel();
+        let (_exit, exit) = std::io::pipe().unwrap();
+        let starting = Starting {
+            by: InitNumber::WORKSPACE,
+            reply,
+            exit,
+            purpose: Purpose::Command,
+        };
+        let mut state = State::default();
+        state.starting.insert(7, starting);
+        assert!(state.take_starting(InitNumber(1), 7).is_none());
+        assert!(state.take_starting(InitNumber::WORKSPACE, 8).is_none());
+        assert!(state.take_starting(InitNumber::WORKSPACE, 7).is_some());
+        assert!(state.starting.is_empty());
+    }
+}

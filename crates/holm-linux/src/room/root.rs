@@ -103,7 +103,7 @@ fn image(room: &RoomPlan) -> io::Result<OwnedFd> {
     if layers.len() <= MOST_LAYERS_AT_ONCE {
         return overlay(&layers, Some((&upper, &work)));
     }
-    let paths = layers.iter().map(|layer| descriptor_path(layer));
+    let paths = layers.iter().map(descriptor_path);
     let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
     let options = format!(
         "userxattr,lowerdir={},upperdir={},workdir={}",

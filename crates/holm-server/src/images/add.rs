@@ -2,7 +2,7 @@
 //!
 //! The work has a thread of its own: it hashes, writes and flushes, which would hold up other requests.
 
-use super::fault::{busy_fault, import_fault, invalid, not_one, pull_fault, store_fault};
+use super::fault::{import_fault, invalid, not_one, pull_fault, store_fault};
 use super::reach;
 use crate::App;
 use crate::uploads::Received;
@@ -47,7 +47,7 @@ impl App {
         let (_alive, mut gone) = oneshot::channel::<()>();
         try_blocking(move || {
             let access = reach::access(&file, &home, &network, &wish)?;
-            let writing = images.begin().map_err(busy_fault)?;
+            let writing = images.begin().map_err(store_fault)?;
             let reference = &wish.reference;
             let reported = Reported::new(reference, &progress);
             let pulled = handle.block_on(async {
@@ -82,7 +82,7 @@ impl App {
             let opened = File::open(path);
             let file = opened.map_err(|error| crate::startup::unusable("open", path, error))?;
             progress.report("import", 0, 0);
-            let writing = images.begin().map_err(busy_fault)?;
+            let writing = images.begin().map_err(store_fault)?;
             let file = BufReader::with_capacity(1 << 16, file);
             let found = import_archive(&writing, file, &Platform::host(), Limits::default());
             let named = named(found.map_err(import_fault)?, name)?;

@@ -11,6 +11,7 @@ use std::io;
 
 const FORM: &str = "write it as `name`, `name:tag` or `registry.example.org/team/name:tag`";
 const HOSTILE: &str = "holm takes nothing of it; take the image from a source that you trust";
+const OFFLINE: &str = "is this machine online? `[network]` of config.toml names a proxy";
 const DISK: &str = "free some space on that disk, then try again: it goes on where it ended";
 
 pub fn invalid(error: ReferenceError) -> Fault {
@@ -18,7 +19,7 @@ pub fn invalid(error: ReferenceError) -> Fault {
 }
 
 pub fn not_here(reference: &ImageReference) -> Fault {
-    let message = format!("there is no image `{reference}`");
+    let message = format!("there is no image `{}`", reference.familiar());
     Fault::new(Code::ImageNotFound, message, "`holm image ls` lists them")
 }
 
@@ -34,7 +35,10 @@ pub fn store_fault(error: ImagesError) -> Fault {
         return full;
     }
     let (code, hint) = match &error {
-        ImagesError::Store(StoreError::Busy) => return busy_fault(error),
+        ImagesError::Store(StoreError::Busy) => (
+            Code::Busy,
+            "wait until the pull or import has ended, then try again",
+        ),
         ImagesError::Platform { .. } => (
             Code::ImageRefused,
             "name an image that also exists for this machine",
@@ -52,11 +56,6 @@ pub fn store_fault(error: ImagesError) -> Fault {
         ImagesError::Store(_) => (Code::Internal, "look at the directory `images`"),
     };
     Fault::of(code, error, hint)
-}
-
-pub fn busy_fault(error: ImagesError) -> Fault {
-    let hint = "wait until the pull or import has ended, then try again";
-    Fault::of(Code::Busy, error, hint)
 }
 
 pub fn import_fault(error: ImportError) -> Fault {
@@ -101,7 +100,7 @@ pub fn pull_fault(reference: &ImageReference, error: PullError) -> Fault {
             ..
         } => match refusal(cause) {
             Some(hint) => (Code::Refused, hint),
-            None => (Code::RegistryFailed, again()),
+            None => (Code::RegistryFailed, OFFLINE.to_owned()),
         },
         PullError::Request { .. } | PullError::Status { .. } | PullError::Time(_) => {
             (Code::RegistryFailed, again())
@@ -117,7 +116,10 @@ pub fn pull_fault(reference: &ImageReference, error: PullError) -> Fault {
         | PullError::Blob(_)
         | PullError::Deep => (Code::ImageRefused, HOSTILE.to_owned()),
     };
-    let message = format!("cannot pull `{reference}`");
+    if matches!(error, PullError::Absent { .. }) {
+        return Fault::of(code, error, hint);
+    }
+    let message = format!("cannot pull `{}`", reference.familiar());
     Fault::new(code, message, hint).because(error)
 }
 

@@ -107,7 +107,11 @@ async fn remove(State(app): State<Arc<App>>, Body(wish): Body<RemoveImage>) -> A
     let image = shown(found, &app.image_users().await?);
     if !image.used_by.is_empty() {
         let labels: Vec<&str> = image.used_by.iter().map(|it| it.label.as_str()).collect();
-        let message = format!("`{reference}` is used by {}", labels.join(", "));
+        let message = format!(
+            "`{}` is used by {}",
+            reference.familiar(),
+            labels.join(", ")
+        );
         let hint = "`holm rm WS`, then `holm gc --all`, lets it go";
         return Err(Fault::new(Code::ImageInUse, message, hint).into());
     }
@@ -127,7 +131,7 @@ impl App {
         let swept = try_blocking(move || images.sweep(&used).map_err(store_fault)).await?;
         let removed = Removed {
             kind: "image".to_owned(),
-            name: format!("{} layers, {} blobs", swept.layers, swept.blobs),
+            name: format!("layers: {}, blobs: {}", swept.layers, swept.blobs),
             label: None,
             bytes: swept.bytes,
         };
@@ -165,8 +169,9 @@ impl App {
     async fn image_users(&self) -> Result<Users, Fault> {
         let mut users = Users::new();
         let mut add = |spec: &WorkspaceSpec, user: ImageUser| {
-            for digest in images_of(spec) {
-                users.entry(digest).or_default().push(user.clone());
+            let manifests: BTreeSet<&ImageDigest> = spec.image_manifests().collect();
+            for digest in manifests {
+                users.entry(digest.clone()).or_default().push(user.clone());
             }
         };
         for (record, project) in self.engine.names().await? {
@@ -187,14 +192,6 @@ impl App {
         }
         Ok(users)
     }
-}
-
-/// The manifests that a workspace needs, and those that its snapshots need.
-fn images_of(spec: &WorkspaceSpec) -> BTreeSet<ImageDigest> {
-    let snapshots = spec.snapshots.iter().map(|snapshot| &*snapshot.spec);
-    let services = snapshots.chain([spec]).flat_map(|spec| &spec.services);
-    let images = services.filter_map(|service| service.image.as_ref());
-    images.map(|image| image.manifest.clone()).collect()
 }
 
 fn parse(text: &str) -> Result<ImageReference, Fault> {

@@ -1,8 +1,7 @@
 //! `holm image` with a real registry: pull, import, ls, rm, and what `gc` and `df` make of it.
 
-use crate::support::{
-    Image, Island, Ran, Registry, Running, Tar, eventually, image, index, noise, send,
-};
+use crate::support::{Image, Island, Ran, Registry, Tar, TestImage, image, index, noise, send};
+use holm_api::image::PullImage;
 use holm_image::digest_of;
 use rustix::process::Signal;
 use std::fs;
@@ -10,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// The password is `secret`.
 const USERS: &str = "me:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
@@ -64,6 +64,10 @@ fn an_image_is_pulled_listed_removed_and_swept() {
     assert!(said.contains("pulled"), "{said}");
     assert_eq!(names(&island), [name.as_str()]);
     assert_eq!(island.holm(&["image", "ls", "-q"]).ok().out(), name);
+    let given = serde_json::json!({"registry": "127.0.0.1", "user": "me", "password": "x"});
+    let wish = serde_json::json!({"reference": name, "credentials": given});
+    let (status, _) = island.ask("POST", "/api/v1/images", wish.to_string().as_bytes());
+    assert_eq!(status, 400, "credentials for another registry");
     let absent = format!("127.0.0.1:{}/team/app:2", registry.port);
     let absent = island.holm(&["image", "pull", &absent, "--json"]).error(3);
     assert_eq!(absent["code"], "image_not_found");
@@ -157,22 +161,32 @@ fn a_pull_goes_on_after_the_daemon_was_killed() {
     let between = Between::start(registry.port, digest_of(&source.blobs[0]).to_string());
     listed(&island, between.port);
     let name = format!("127.0.0.1:{}/app:1", between.port);
-    let daemon = {
-        island.holm(&["daemon", "start"]).ok();
-        island.daemon_pid()
-    };
-    let mut command = island.holm_command(&island.home(), &["image", "pull", &name]);
-    let pulling = Running::new(&mut command);
-    between.is_stuck.recv().unwrap();
-    let partial = island.data().join("images/partial");
-    let largest = || {
-        let entries = fs::read_dir(&partial).unwrap();
-        let sizes = entries.map(|entry| entry.unwrap().metadata().unwrap().len());
-        sizes.max().unwrap_or(0)
-    };
-    eventually("the first half is there", || largest() > 100_000);
-    send(daemon, Signal::KILL);
-    drop(pulling);
+    island.holm(&["daemon", "start"]).ok();
+    let daemon = island.daemon_pid();
+    let (seen, progress) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let pulling = scope.spawn(|| {
+            let wish = PullImage {
+                reference: name.clone(),
+                credentials: None,
+            };
+            let note = |step: &str, done, total| seen.send((step.to_owned(), done, total)).unwrap();
+            island.api(async |client| client.pull_image(&wish, note).await)
+        });
+        let limit = Duration::from_secs(60);
+        loop {
+            let (step, done, total) = progress.recv_timeout(limit).unwrap();
+            assert_eq!(step, format!("pull: {name}"));
+            if done > 100_000 && done < total {
+                break;
+            }
+        }
+        let busy = island.holm(&["gc", "--json"]).json();
+        let note = busy["notes"].to_string();
+        assert!(note.contains("a pull or an import is under way"), "{busy}");
+        send(daemon, Signal::KILL);
+        assert!(pulling.join().unwrap().is_err());
+    });
     island.holm(&["image", "pull", &name]).ok();
     let ranges: Vec<String> = between.ranges.try_iter().collect();
     assert!(
@@ -185,7 +199,6 @@ fn a_pull_goes_on_after_the_daemon_was_killed() {
 /// Stands between holm and a registry. It stops in the middle of a blob, once.
 struct Between {
     port: u16,
-    is_stuck: mpsc::Receiver<()>,
     /// The `Range` of each later request for the blob.
     ranges: mpsc::Receiver<String>,
 }
@@ -194,7 +207,6 @@ impl Between {
     fn start(registry: u16, blob: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (stuck, is_stuck) = mpsc::channel();
         let (range, ranges) = mpsc::channel();
         std::thread::spawn(move || {
             let mut held = None;
@@ -217,7 +229,6 @@ impl Between {
                 let is_blob = head.contains(&blob);
                 if is_blob && held.is_none() {
                     stream.write_all(&answer[..answer.len() / 2]).unwrap();
-                    stuck.send(()).unwrap();
                     held = Some(stream);
                     continue;
                 }
@@ -229,12 +240,53 @@ impl Between {
                 let _ = stream.write_all(&answer);
             }
         });
-        Self {
-            port,
-            is_stuck,
-            ranges,
-        }
+        Self { port, ranges }
     }
+}
+
+#[test]
+fn an_image_that_a_workspace_uses_stays() {
+    let island = Island::new();
+    let start = serde_json::json!({"Cmd": ["/usr/bin/sleep", "1000"]});
+    TestImage::with_shell(start).add(&island, "app:1");
+    let repository = island.repository("shop");
+    repository.write("holm.toml", "[services.app]\nimage = \"app:1\"\n");
+    repository.commit("a service");
+    repository.holm(&["up", "user"]).ok();
+    repository.holm(&["snapshot", "user", "before"]).ok();
+    let list = island.holm(&["image", "ls", "--json"]).json();
+    let users = &list["images"][0]["used_by"];
+    assert_eq!(users.as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(users[0]["label"], "user");
+    let refused = |label: &str| {
+        let refused = island.holm(&["image", "rm", "app:1", "--json"]).error(4);
+        assert_eq!(refused["code"], "image_in_use");
+        let message = refused["message"].as_str().unwrap().to_owned();
+        assert_eq!(message, format!("`app:1` is used by {label}"));
+    };
+    refused("user");
+    let layers = island.data().join("images/layers");
+    let count = || fs::read_dir(&layers).unwrap().count();
+    // The name moves to another image; the workspace still needs the first one.
+    let other = serde_json::json!({"Cmd": ["/usr/bin/sleep", "2000"]});
+    TestImage::new(other)
+        .file("a", "b", 0o644)
+        .add(&island, "app:1");
+    island.holm(&["gc", "--json"]).json();
+    assert!(count() >= 2, "layers of a used image stay");
+    repository.holm(&["restart", "user"]).ok();
+    repository.holm(&["rm", "user", "--force"]).ok();
+    let list = island.holm(&["image", "ls", "--json"]).json();
+    assert_eq!(
+        list["images"][0]["used_by"],
+        serde_json::json!([]),
+        "{list}"
+    );
+    island.holm(&["gc", "--json"]).json();
+    assert!(count() >= 2, "a workspace in the trash can be restored");
+    island.holm(&["gc", "--all", "--json"]).json();
+    assert_eq!(count(), 1);
+    island.holm(&["image", "rm", "app:1"]).ok();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::services::service;
 use crate::support::{Island, Registry, Repository, TestImage, eventually, send};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 
 /// As the entrypoints of well-known images: what root would do is left out for another user.
 const ENTRYPOINT: &str = r#"#!/bin/sh
@@ -71,6 +72,81 @@ fn redis_runs_from_an_image_in_two_workspaces_at_once() {
         let told = "as root:root home /root in /data with green and yes";
         assert!(logs.contains(told), "{logs}");
     }
+}
+
+/// As the entrypoint of the well-known image: it makes the data on the first start.
+const POSTGRES_ENTRYPOINT: &str = r#"#!/bin/sh
+set -e
+if [ "$(id -u)" = 0 ]; then exec gosu postgres "$0" "$@"; fi
+if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
+    initdb --username=postgres --no-sync --auth=trust >/dev/null; echo "made the data as $(id -un)"
+fi
+exec "$@"
+"#;
+
+/// A server that refuses to run as root, looks up its user, forks, shares memory, and listens on a path below `/run`.
+fn postgres() -> TestImage {
+    let programs = postgres_programs();
+    let version = programs.file_name().unwrap().to_str().unwrap().to_owned();
+    let (bin, lib) = (programs.join("bin"), programs.join("lib"));
+    let path = format!("PATH={}:/usr/bin:/bin", bin.display());
+    let image = TestImage::with_shell(json!({
+        "Entrypoint": ["/entrypoint.sh"], "Cmd": ["postgres"], "StopSignal": "SIGINT",
+        "Env": [path, "PGDATA=/var/lib/postgresql/data"],
+    }))
+    .file(
+        "etc/passwd",
+        "root:x:0:0::/root:/bin/sh\npostgres:x:999:999::/var/lib/postgresql:/bin/sh\n",
+        0o644,
+    )
+    .file("entrypoint.sh", POSTGRES_ENTRYPOINT, 0o755)
+    .directory("run/postgresql", 0o3775)
+    .link("var/run", "/run")
+    .tree(&Path::new("/usr/share/postgresql").join(version));
+    let libraries = ["dict_snowball.so", "plpgsql.so"];
+    let libraries = libraries.iter().map(|name| lib.join(name));
+    let programs = ["initdb", "postgres"].iter().map(|name| bin.join(name));
+    let needed = libraries.chain(programs);
+    needed.fold(image, |image, path| image.program(path.to_str().unwrap()))
+}
+
+/// `/usr/lib/postgresql/15`.
+fn postgres_programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
+    versions.map(|entry| entry.unwrap().path()).max().unwrap()
+}
+
+#[test]
+fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
+    let island = Island::new();
+    postgres().add(&island, "postgres:15");
+    let repository = with_config(
+        &island,
+        "[services.db]\nimage = \"postgres:15\"\nrun = \"postgres -c fsync=off\"\nvolumes = [\"pg\"]\n\
+         ready = { tcp = 5432 }\n[volumes.pg]\npath = \"/var/lib/postgresql/data\"\n",
+    );
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    assert_eq!(service(&made, "db")["state"], "ready", "{made}");
+    assert!(logs(&island, "db").contains("made the data as root"));
+    let query = |label: &str, text: &str| {
+        let client = postgres_programs().join("bin/psql");
+        let client = client.to_str().unwrap();
+        let query = [client, "-h", "127.0.0.1", "-U", "postgres", "-Atc", text];
+        island.inside(label, &query).ok().out()
+    };
+    query("x", "create table t as select 42 as answer");
+    // A fork has a copy of the data, and the servers of both run at once.
+    repository.holm(&["fork", "x", "y"]).ok();
+    query("y", "update t set answer = 43");
+    assert_eq!(query("x", "select answer from t"), "42");
+    assert_eq!(query("y", "select answer from t"), "43");
+    // The image's stop signal is the server's fast shutdown.
+    island.holm(&["stop", "x"]).ok();
+    let said = logs(&island, "db");
+    assert!(
+        said.contains("fast shutdown") && said.contains("is shut down"),
+        "{said}"
+    );
 }
 
 /// Prints what it sees, leaves a program behind, and waits for the stop signal.

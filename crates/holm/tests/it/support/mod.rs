@@ -6,10 +6,11 @@ mod census;
 mod door;
 mod elsewhere;
 mod follow;
-#[allow(dead_code, reason = "the tests of holm-image use all of it")]
-#[path = "../../../../holm-image/tests/it/support.rs"]
 mod image;
 mod island;
+#[allow(dead_code, reason = "the tests of holm-image use all of it")]
+#[path = "../../../../holm-image/tests/it/support.rs"]
+mod packed;
 mod place;
 mod port;
 mod probe;
@@ -22,7 +23,6 @@ mod repository;
 mod running;
 mod skip;
 mod terminal;
-mod test_image;
 mod toolchain;
 mod user;
 mod world;
@@ -31,8 +31,9 @@ pub use browser::{Chromium, FirefoxTab, Tab};
 pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use follow::follow;
-pub use image::{Image, MANIFEST, Tar, image, index};
+pub use image::TestImage;
 pub use island::Island;
+pub use packed::{Image, MANIFEST, Tar, image, index};
 pub use place::Place;
 pub use port::{background, fetch, free_port, host_port, port_of, take};
 pub use probe::Attempts;
@@ -42,7 +43,6 @@ pub use repository::Repository;
 pub use running::{Running, send};
 pub use skip::skipped;
 pub use terminal::{Act, play};
-pub use test_image::TestImage;
 pub use toolchain::Toolchain;
 pub use user::{ids, is_root, program};
 pub use world::World;

@@ -1,11 +1,12 @@
 //! Images for tests, made of programs of this machine with the libraries that they need.
 
-use super::image::describe;
+use super::packed::describe;
 use super::{Image, Island, MANIFEST, ids};
 use holm_core::image_reference::ImageReference;
 use holm_image::{Images, MediaType, digest_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 use tar::{Builder, EntryType, Header};
 
@@ -59,6 +60,19 @@ impl TestImage {
     fn copy(self, path: &str) -> Self {
         let content = std::fs::read(path).unwrap();
         self.file(path.trim_start_matches('/'), content, 0o755)
+    }
+
+    /// The files below a directory of this machine, at the same path.
+    pub fn tree(mut self, path: &Path) -> Self {
+        for entry in std::fs::read_dir(path).unwrap() {
+            let path = entry.unwrap().path();
+            self = if path.is_dir() {
+                self.tree(&path)
+            } else {
+                self.copy(path.to_str().unwrap())
+            };
+        }
+        self
     }
 
     pub fn file(self, path: &str, content: impl AsRef<[u8]>, mode: u32) -> Self {
