@@ -22,6 +22,9 @@ pub struct Disk {
     pub volumes: Vec<VolumeSize>,
     /// Copies of the holm program that running workspaces use.
     pub programs: u64,
+    /// Images, as they were pulled and unpacked.
+    #[serde(default)]
+    pub images: u64,
     /// Files of interrupted work, and files that are being deleted.
     pub leftovers: u64,
     /// The store, logs, and files that no record knows.

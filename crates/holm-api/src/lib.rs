@@ -19,6 +19,7 @@ pub mod exec;
 pub mod files;
 mod fitness;
 pub mod health;
+pub mod image;
 pub mod inbox;
 pub mod moves;
 pub mod numbers;

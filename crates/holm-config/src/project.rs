@@ -11,9 +11,9 @@ use super::{references, shape, variables};
 use holm_core::ProjectName;
 use holm_core::check::DEFAULT_TIMEOUT;
 use holm_core::config::{
-    Address, Agent, Cache, Check, Destination, Egress, HostHeader, Inject, Limits, Name, Pattern,
-    Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver, Root,
-    SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume, parse_duration,
+    Address, Agent, Cache, Check, Destination, Egress, HostHeader, Image, Inject, Limits, Name,
+    Pattern, Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver,
+    Root, SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume, parse_duration,
     parse_size,
 };
 use std::collections::BTreeMap;
@@ -110,7 +110,8 @@ fn port(node: &Node<'_>) -> Option<NonZeroU16> {
 
 fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
     Some(Service {
-        run: node.string("run")?,
+        run: node.string("run").unwrap_or_default(),
+        image: image(node),
         ready: node
             .get("ready")
             .and_then(|ready_node| ready(root, name, &ready_node)),
@@ -124,6 +125,14 @@ fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
         env: entries(node, "env", Variable::parse, |_, value| {
             value.text().map(str::to_owned)
         }),
+    })
+}
+
+fn image(node: &Node<'_>) -> Option<Image> {
+    Some(Image {
+        reference: node.parsed("image", str::parse)?,
+        tree: node.parsed("tree", Root::parse_in_image),
+        volumes: node.list("volumes", Name::parse).unwrap_or_default(),
     })
 }
 

@@ -126,8 +126,16 @@ const PROJECT: Shape = table! {
 };
 
 const SERVICE: Shape = table! {
-    /// The shell command of the service.
-    run: required TEXT,
+    any_of ["run", "image"];
+    /// The shell command of the service. With `image` it is optional and replaces the image's command; words without
+    /// shell syntax go to the image's entrypoint as they are.
+    run: optional TEXT,
+    /// The image whose root the service runs in, such as `postgres:16`. Default: the workspace's own root.
+    image: optional Shape::Text(Form::Image),
+    /// For `image`: where its programs see the code, such as `/app`, and start. Default: they do not see it.
+    tree: optional Shape::Text(Form::ImagePath),
+    /// For `image`: volumes that its programs see, each at its path. Default: none.
+    volumes: optional NAMES,
     /// When it counts as ready. Default: as soon as it runs.
     ready: optional READY,
     /// Services that must be ready before this one starts.

@@ -119,12 +119,15 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
     let services = section(root, "services");
     let ports = section(root, "ports");
     let service_names: Vec<_> = services.iter().map(|(name, _)| *name).collect();
+    let volumes = section(root, "volumes");
+    let volume_names: Vec<_> = volumes.iter().map(|(name, _)| *name).collect();
     let port_names: Vec<_> = ports.iter().map(|(name, _)| *name).collect();
     for (name, service) in &services {
         if OTHER_RECEIVERS.contains(name) {
             let what = format!("a service cannot be called `{name}`: `secrets.*.to` uses the word");
             findings.add(service.key_span.clone(), what);
         }
+        check_image(name, service, &volume_names, findings);
         let dependencies = service.get("depends_on");
         for item in dependencies.iter().flat_map(|list| list.items()) {
             must_exist(&item, "service", &service_names, findings);
@@ -148,6 +151,24 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
                 findings.add(http.key_span.clone(), what);
             }
             _ => {}
+        }
+    }
+}
+
+/// `tree` and `volumes` belong to an image.
+fn check_image(name: &str, service: &Node<'_>, volumes: &[&str], findings: &mut Findings) {
+    let named = service.get("volumes");
+    for item in named.iter().flat_map(|list| list.items()) {
+        must_exist(&item, "volume", volumes, findings);
+    }
+    if service.get("image").is_some() {
+        return;
+    }
+    let name = short(name);
+    for key in ["tree", "volumes"] {
+        if let Some(value) = service.get(key) {
+            let what = format!("`services.{name}.{key}` belongs to `image`");
+            findings.add(value.key_span.clone(), what);
         }
     }
 }

@@ -49,6 +49,11 @@ fn of(shape: &Shape) -> Value {
                 let choices = one_of.map(|key| json!({ "required": [key] })).collect();
                 schema["oneOf"] = Value::Array(choices);
             }
+            if !table.any_of.is_empty() {
+                let any_of = table.any_of.iter();
+                let choices = any_of.map(|key| json!({ "required": [key] })).collect();
+                schema["anyOf"] = Value::Array(choices);
+            }
             schema
         }
         Shape::Map {
@@ -104,6 +109,8 @@ fn text(form: Form) -> Value {
         Form::Pattern => "^[^/!]",
         Form::Place => "[^/~]",
         Form::GivenPath => "^(~/)?[^/~]",
+        Form::Image => r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$",
+        Form::ImagePath => "^/[^/]",
         Form::HostPath | Form::Mount => "^~?/[^/]",
         Form::HttpPath => r"^/[^\s]*$",
         Form::Address => ":[0-9]{1,5}$",

@@ -78,6 +78,7 @@ fn what_one_refuses_the_other_refuses() {
         "[ports]\nweb = 65536",
         "[ports]\nweb = \"80\"",
         "[services.a]",
+        "[services.a]\nimage = 1",
         "[services.a]\nrun = \"x\"\nready = {}",
         "[services.a]\nrun = \"x\"\nready = { tcp = 1, log = \"x\" }",
         "[services.a]\nrun = \"x\"\nready = { tcp = true }",
@@ -105,6 +106,7 @@ fn what_one_refuses_the_other_refuses() {
     for text in [
         "",
         "[services.a]\nrun = \"x\"\nready = { tcp = 1 }",
+        "[services.a]\nimage = \"postgres:16\"\ntree = \"/usr/src/app\"",
         "[secrets.A]\nto = [\"runs\"]\nfrom = { command = [\"a\", \"\"] }",
         "[limits]\ncpus = 1",
         "[shared.a]\naddress = \"127.0.0.1:1\"",

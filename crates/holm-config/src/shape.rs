@@ -11,6 +11,7 @@ use holm_core::config::{
     Variable, WebhookUrl, parse_duration, parse_size,
 };
 use holm_core::environment::check_name;
+use holm_core::image_reference::ImageReference;
 use holm_core::reference::distance;
 use std::fmt::Display;
 use toml::de::DeValue;
@@ -51,6 +52,8 @@ pub struct Table {
     pub keys: &'static [Key],
     /// If not empty: exactly one of these keys must be present.
     pub one_of: &'static [&'static str],
+    /// Keys of which at least one must be present.
+    pub any_of: &'static [&'static str],
 }
 
 pub struct Key {
@@ -83,6 +86,10 @@ pub enum Form {
     DurationOrOff,
     Size,
     Root,
+    /// The name of an image.
+    Image,
+    /// Absolute, in an image.
+    ImagePath,
     ProtectedPath,
     Pattern,
     /// Relative to the project, to home, or absolute.
@@ -101,11 +108,12 @@ pub enum Form {
     HostHeader,
 }
 
-/// The shape of a table: after `one_of`, keys of which exactly one must be present; then one row for
+/// The shape of a table: after `one_of`, keys of which exactly one must be present, or after `any_of`, at least one; then one row for
 /// each key, with its doc comment as its description, its name, whether it must be there, and its shape.
 macro_rules! table {
     (
         $(one_of $one_of:tt;)?
+        $(any_of $any_of:tt;)?
         $($(#[doc = $doc:literal])+ $name:ident: $need:ident $shape:expr,)+
     ) => {
         $crate::shape::Shape::Table($crate::shape::Table {
@@ -114,11 +122,12 @@ macro_rules! table {
                 concat!($($doc),+).trim_ascii_start(),
                 $shape,
             )),+],
-            one_of: table!(@one_of $($one_of)?),
+            one_of: table!(@keys $($one_of)?),
+            any_of: table!(@keys $($any_of)?),
         })
     };
-    (@one_of) => { &[] };
-    (@one_of $one_of:tt) => { &$one_of };
+    (@keys) => { &[] };
+    (@keys $keys:tt) => { &$keys };
 }
 pub(crate) use table;
 
@@ -256,6 +265,15 @@ fn check_table(table: &Table, node: &Node<'_>, at: &str, findings: &mut Findings
                 format!("`{at}` needs `{}`", key.name),
             );
         }
+    }
+    if !table.any_of.is_empty() && !table.any_of.iter().any(|name| present(name)) {
+        let words: Vec<_> = table
+            .any_of
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect();
+        let what = format!("`{at}` needs {}", words.join(" or "));
+        findings.add(node.key_span.clone(), what);
     }
     let chosen = table.one_of.iter().filter(|name| present(name)).count();
     if !table.one_of.is_empty() && chosen != 1 {
@@ -473,6 +491,8 @@ impl Form {
                 Some(_) => Err("it has a space or a control character".to_owned()),
                 None => Ok(()),
             },
+            Form::Image => why(text.parse::<ImageReference>()),
+            Form::ImagePath => why(Root::parse_in_image(text)),
             Form::Address => why(Address::parse(text)),
             Form::ProxyUrl => why(ProxyUrl::parse(text)),
             Form::WebhookUrl => why(WebhookUrl::parse(text)),

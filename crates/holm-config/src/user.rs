@@ -10,7 +10,8 @@ use super::shape;
 use super::user_shape::CONFIG_TOML;
 use holm_core::agents::{Consent, UserAgent};
 use holm_core::config::{
-    Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, WebhookUrl, parse_duration,
+    Address, Destination, Egress, Limits, Name, Place, ProxyUrl, Variable, WebhookUrl,
+    parse_duration,
 };
 use holm_core::inbox::Reason;
 use holm_core::{Code, Fault};
@@ -38,6 +39,8 @@ pub struct UserConfig {
     pub limits: Limits,
     pub egress: Egress,
     pub network: Network,
+    /// Registries on this machine that images may be pulled from.
+    pub loopback_registries: Vec<Address>,
     pub home_copies: Vec<PathBuf>,
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
@@ -217,6 +220,10 @@ impl UserConfig {
             self.network.proxy = proxy.or(self.network.proxy.take());
             let direct = node.list("no_proxy", Destination::parse);
             self.network.no_proxy = direct.unwrap_or_default();
+        }
+        if let Some(node) = root.get("images") {
+            let listed = node.list("loopback", Address::parse);
+            self.loopback_registries = listed.unwrap_or_default();
         }
         if let Some(node) = root.get("notify") {
             self.notify = notify(&node);

@@ -42,6 +42,8 @@ pub const CONFIG_TOML: Shape = table! {
     notify: optional NOTIFY,
     /// What this machine's network needs: a proxy, CA certificates.
     network: optional NETWORK,
+    /// Where images come from.
+    images: optional IMAGES,
     /// The initial content of a workspace's home.
     home: optional HOME,
     /// Programs that workspaces see.
@@ -95,6 +97,12 @@ const NETWORK: Shape = table! {
     no_proxy: optional DESTINATIONS,
     /// Files with CA certificates (PEM) that programs inside trust.
     ca: optional HOST_PATHS,
+};
+
+const IMAGES: Shape = table! {
+    /// Registries on this machine that images may be pulled from, over plain HTTP: `127.0.0.1:5000`. Without an
+    /// entry, holm connects to no address of this machine.
+    loopback: optional Shape::list(&Shape::Text(Form::Address)),
 };
 
 const HOME: Shape = table! {

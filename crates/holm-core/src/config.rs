@@ -19,6 +19,7 @@ pub use value::{
 };
 
 use crate::ProjectName;
+use crate::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -96,8 +97,10 @@ pub struct Port {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// A shell command.
+    /// A shell command. Empty: the command of its image.
     pub run: String,
+    /// `None`: it runs in the workspace's own root.
+    pub image: Option<Image>,
     /// `None`: ready as soon as it runs.
     pub ready: Option<Ready>,
     pub depends_on: Vec<Name>,
@@ -107,6 +110,15 @@ pub struct Service {
     /// Empty: every change rebuilds.
     pub rebuild_when: Vec<Pattern>,
     pub env: BTreeMap<Variable, String>,
+}
+
+/// The image that a service runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    pub reference: ImageReference,
+    /// Where its programs see the tree.
+    pub tree: Option<Root>,
+    pub volumes: Vec<Name>,
 }
 
 /// When a service counts as ready.

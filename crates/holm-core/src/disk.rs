@@ -20,6 +20,8 @@ pub struct DiskUsage {
     pub volumes: Vec<(ProjectId, String, u64)>,
     /// Copies of holm that keepers run.
     pub programs: u64,
+    /// Blobs and unpacked layers of images.
+    pub images: u64,
     /// Interrupted work, and data that is being deleted.
     pub leftovers: u64,
     /// The store, logs, and files that no record knows.
@@ -75,6 +77,7 @@ impl DiskUsage {
             + layers.sum::<u64>()
             + repositories.sum::<u64>()
             + self.programs
+            + self.images
             + self.leftovers
             + self.other
     }
@@ -88,6 +91,7 @@ impl DiskUsage {
         self.repositories.extend(other.repositories);
         self.volumes.extend(other.volumes);
         self.programs += other.programs;
+        self.images += other.images;
         self.leftovers += other.leftovers;
         self.other += other.other;
         self.unread += other.unread;

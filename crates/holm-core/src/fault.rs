@@ -106,6 +106,7 @@ codes! {
     NotARepository, "not_a_repository", Usage, "the directory is not inside a git work tree";
     InvalidPath, "invalid_path", Usage, "the path is not one below the project's root";
     InvalidSecret, "invalid_secret", Usage, "the name or the value is not valid for a secret";
+    InvalidImage, "invalid_image", Usage, "the text is not the name of an image";
     WorkspaceNotFound, "workspace_not_found", NotFound, "no workspace has this name";
     ProjectNotFound, "project_not_found", NotFound, "no project has this name";
     ServiceNotFound, "service_not_found", NotFound, "the workspace has no service of this name";
@@ -123,6 +124,7 @@ codes! {
     TokenNotFound, "token_not_found", NotFound, "there is no such token";
     PortNotFound, "port_not_found", NotFound, "the workspace has no port of this name";
     NotFound, "not_found", NotFound, "the API has no such route";
+    ImageNotFound, "image_not_found", NotFound, "no image has this name, here or in its registry";
     Unauthorized, "unauthorized", Unauthorized, "the request has no token that is valid here";
     Forbidden, "forbidden", Forbidden, "the caller is known and has no right to do this";
     MethodNotAllowed, "method_not_allowed", Method, "the API has this route, but not with this method";
@@ -154,6 +156,9 @@ codes! {
     SessionEnded, "session_ended", Refused, "the program of the session has ended";
     VolumeTaken, "volume_taken", Refused, "another running workspace uses a volume that only one may use at a time";
     KeyReused, "key_reused", Refused, "the idempotency key was used for a different request";
+    ImageInUse, "image_in_use", Refused, "workspaces use the image";
+    ImageRefused, "image_refused", Refused, "the image or the archive of images breaks a rule or a limit, or is for another machine";
+    RegistryDenied, "registry_denied", Refused, "the registry wants credentials, or other ones";
     Refused, "refused", Refused, "the request is not allowed here";
     TreeChanged, "tree_changed", Refused, "the tree is another one than the person saw or approved";
     NotApproved, "not_approved", Refused, "the work needs an approval of exactly this tree";
@@ -169,6 +174,9 @@ codes! {
     UnsupportedSystem, "unsupported_system", Refused, "holm runs on Linux and WSL2";
     AnotherDaemon, "another_daemon", Refused, "another daemon owns this data directory";
     GitFailed, "git_failed", Failed, "a git command failed";
+    RegistryFailed, "registry_failed", Upstream, "the registry of images cannot be reached, or its answers are wrong";
+    CredentialsUnreadable, "credentials_unreadable", Failed, "the credentials for a registry cannot be read from your files or from their helper";
+    ImportFailed, "import_failed", Failed, "images cannot be read from the file, the directory or the engine";
     RemoteFailed, "remote_failed", Upstream, "the remote repository cannot be reached or read";
     GitTimedOut, "git_timed_out", Failed, "a git command inside the workspace said nothing for too long and was ended";
     GitTooOld, "git_too_old", Failed, "git is missing or older than holm needs";

@@ -140,6 +140,17 @@ impl ImageReference {
         self.digest.as_ref()
     }
 
+    /// The shortest name that means the same: without the default registry, and without what may be left out there.
+    pub fn familiar(&self) -> String {
+        let whole = self.to_string();
+        let default = format!("{}/", DEFAULT_REGISTRY.name);
+        let official = format!("{default}{}/", DEFAULT_REGISTRY.official);
+        let shorter = [official, default].into_iter();
+        let mut shorter = shorter.filter_map(|prefix| whole.strip_prefix(&prefix));
+        let found = shorter.find(|name| name.parse().as_ref() == Ok(self));
+        found.map(str::to_owned).unwrap_or(whole)
+    }
+
     /// The host, and the port if there is one, that serves the registry's API.
     pub fn api_host(&self) -> &str {
         if self.registry == DEFAULT_REGISTRY.name {

@@ -52,6 +52,7 @@ pub mod id;
 pub mod idle;
 pub mod ignore;
 pub mod image_reference;
+pub mod image_users;
 pub mod inbox;
 pub mod isolation;
 pub mod label;

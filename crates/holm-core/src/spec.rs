@@ -11,6 +11,7 @@ pub use checking::{Check, CheckFor};
 pub use moving::{Manner, Move, Owed};
 
 use crate::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
+use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
 use serde::{Deserialize, Serialize};
@@ -415,8 +416,11 @@ pub struct Agent {
 #[serde(deny_unknown_fields)]
 pub struct Service {
     pub name: String,
-    /// A shell command.
+    /// A shell command. Empty: the command of its image.
     pub run: String,
+    /// The image whose root it runs in; `None`: the workspace's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ServiceImage>,
     /// `None`: ready as soon as it runs.
     pub ready: Option<Ready>,
     pub depends_on: Vec<String>,
@@ -430,6 +434,20 @@ pub struct Service {
     pub env: Vec<(String, String)>,
     /// The port it listens on, if configured.
     pub port: Option<u16>,
+}
+
+/// The image of a service, and what of the workspace its programs see.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceImage {
+    /// As `holm.toml` names it.
+    pub reference: ImageReference,
+    /// The manifest that this name had when the workspace was created.
+    pub manifest: ImageDigest,
+    /// The path of the tree in it; `None`: its programs do not see the tree.
+    pub tree: Option<PathBuf>,
+    /// Names of volumes that its programs see.
+    pub volumes: Vec<String>,
 }
 
 /// When a service counts as ready.
@@ -502,6 +520,14 @@ impl WorkspaceSpec {
             project: spec.project_id.clone(),
             commit: spec.code.base_commit().map(str::to_owned),
         })
+    }
+
+    /// The manifests of the images that it and its snapshots need.
+    pub fn image_manifests(&self) -> impl Iterator<Item = &ImageDigest> {
+        let snapshots = self.snapshots.iter().map(|snapshot| &*snapshot.spec);
+        let all = std::iter::once(self).chain(snapshots);
+        let services = all.flat_map(|spec| &spec.services);
+        services.filter_map(|service| Some(&service.image.as_ref()?.manifest))
     }
 
     fn own_layer_keys(&self) -> impl Iterator<Item = LayerKey> {

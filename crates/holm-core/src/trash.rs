@@ -26,7 +26,7 @@ pub struct BaseKey {
 /// One item that garbage collection deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Removed {
-    /// workspace base layer project leftover
+    /// workspace base layer project leftover image
     pub kind: String,
     /// An id, a commit, a key or a path.
     pub name: String,

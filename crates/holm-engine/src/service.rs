@@ -167,6 +167,7 @@ mod tests {
         Service {
             name: name.to_owned(),
             run: "true".to_owned(),
+            image: None,
             ready: None,
             depends_on: Vec::new(),
             restart: Restart::No,

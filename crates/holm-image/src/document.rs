@@ -96,6 +96,12 @@ struct RawDocument {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SelfDescribed {
+    media_type: Option<MediaType>,
+}
+
+#[derive(Deserialize)]
 struct RawEntry {
     #[serde(flatten)]
     document: Descriptor,
@@ -173,6 +179,16 @@ impl Manifest {
         });
         let layers = layers.collect::<Result<_, _>>()?;
         Ok(Self { config, layers })
+    }
+
+    /// Parses a manifest of the store, of which only the digest is known. Docker's always name their own type.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
+        let raw: SelfDescribed = serde_json::from_slice(bytes)?;
+        let own = raw.media_type.unwrap_or_else(MediaType::oci_manifest);
+        match Document::parse(bytes, &own)? {
+            Document::Manifest(manifest) => Ok(manifest),
+            Document::Index(_) => Err(DocumentError::Type(own)),
+        }
     }
 
     /// An OCI manifest as bytes, for archives that have none.

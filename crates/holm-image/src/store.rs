@@ -66,7 +66,7 @@ pub enum StoreError {
     #[error("manifest {digest} of the image store cannot be read")]
     Document {
         digest: ImageDigest,
-        source: DocumentError,
+        source: Box<DocumentError>,
     },
 }
 
@@ -152,16 +152,26 @@ impl ContentStore {
     /// Removes every blob that the manifests and indexes in `keep` do not reach, and all unfinished downloads.
     /// A manifest that cannot be read stops the sweep before it removes anything.
     pub fn sweep(&self, keep: &[Descriptor]) -> Result<Swept, StoreError> {
-        let lock = self.lock_file()?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(StoreError::Busy),
-            Err(errno) => return Err(failed("lock", &self.root)(errno.into())),
-        }
+        let _alone = self.alone()?;
         let mut reached = BTreeSet::new();
         for document in keep {
             self.reach(document, &mut reached)?;
         }
+        self.remove_others(&reached)
+    }
+
+    /// Keeps all writers out while the returned file is open. A writer at work is an error.
+    pub(crate) fn alone(&self) -> Result<File, StoreError> {
+        let lock = self.lock_file()?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(lock),
+            Err(Errno::WOULDBLOCK) => Err(StoreError::Busy),
+            Err(errno) => Err(failed("lock", &self.root)(errno.into())),
+        }
+    }
+
+    /// Removes every blob whose digits are not in `reached`. The caller is [`Self::alone`].
+    pub(crate) fn remove_others(&self, reached: &BTreeSet<String>) -> Result<Swept, StoreError> {
         let mut swept = Swept::default();
         for directory in ["blobs", "partial"] {
             let directory = self.root.join(directory);
@@ -188,9 +198,9 @@ impl ContentStore {
         }
         let bytes = self.read(&document.digest, LARGEST_DOCUMENT)?;
         let parsed = Document::parse(&bytes, &document.media_type);
-        let parsed = parsed.map_err(|source| StoreError::Document {
+        let parsed = parsed.map_err(|error| StoreError::Document {
             digest: document.digest.clone(),
-            source,
+            source: Box::new(error),
         })?;
         match parsed {
             Document::Manifest(manifest) => {

@@ -129,6 +129,11 @@ impl WorkspaceDirs {
         self.dir.join("volumes")
     }
 
+    /// What services of images wrote into the roots of their images.
+    pub fn rooms(&self) -> PathBuf {
+        self.dir.join("rooms")
+    }
+
     pub fn snapshots(&self) -> PathBuf {
         self.dir.join("snapshots")
     }

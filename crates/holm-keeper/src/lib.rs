@@ -32,6 +32,7 @@ pub mod plan;
 pub mod platform;
 pub mod process;
 pub mod records;
+pub mod room;
 pub mod roots;
 pub mod runs;
 mod stdio;

@@ -3,6 +3,7 @@
 use crate::descriptors::explain;
 use crate::directories::WorkspaceDirs;
 use crate::guests::GuestDoor;
+use crate::room::RoomPlan;
 use crate::wire::{Defence, Grant, Mounted, Status, VolumeMount};
 use holm_core::Fault;
 use holm_core::spec::{Network, Service};
@@ -52,6 +53,9 @@ pub struct Plan {
     /// Started by the keeper as soon as the workspace runs.
     #[serde(default)]
     pub services: Vec<Service>,
+    /// Of the services that run from an image.
+    #[serde(default)]
+    pub rooms: Vec<RoomPlan>,
     /// Names of services that have to be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,
@@ -142,7 +146,7 @@ impl Plan {
 
     /// Whether a defence is in force. In a release build all are, whatever the plan says.
     pub fn has(&self, defence: Defence) -> bool {
-        !cfg!(debug_assertions) || !self.without.contains(&defence)
+        defence.is_in_force(&self.without)
     }
 }
 

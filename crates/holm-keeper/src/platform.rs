@@ -1,9 +1,11 @@
 //! What a keeper and an init need of the machine that takes more than processes, files and sockets. A
 //! driver implements both traits; nothing else in this crate depends on how a workspace is isolated.
 
+use crate::room::{RoomInit, RoomPlan};
 use crate::wire::{Domain, Mounted, Pair};
 use holm_core::egress::Policy;
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
+use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -27,8 +29,15 @@ pub trait Platform: Send + Sync {
     /// How many bytes of disk the workspace takes. Slow.
     fn disk_usage(&self) -> io::Result<u64>;
 
-    /// Copies of descriptors that init has open under these numbers.
-    fn take_descriptors(&self, numbers: &[i32]) -> io::Result<Vec<OwnedFd>>;
+    /// Copies of descriptors that an init has open under these numbers.
+    fn take_descriptors(&self, init: BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>>;
+
+    /// Makes a room and starts its init. The room ends with the calling thread. `secrets` names the secret files that
+    /// the room shows.
+    fn make_room(&self, plan: &RoomPlan, secrets: &[String]) -> io::Result<RoomInit>;
+
+    /// Sends a signal to every process of a room but its init. Says how many of them are alive and not stopped.
+    fn signal_room(&self, room: &RoomInit, signal: Signal) -> io::Result<usize>;
 
     /// Connects to a port of the workspace's loopback interface.
     fn dial(&self, port: u16) -> io::Result<OwnedFd>;
@@ -92,6 +101,9 @@ pub trait System {
 
     /// Sends a signal to a process group.
     fn signal_group(&self, leader: i32, signal: i32) -> io::Result<()>;
+
+    /// Sends a signal to one process.
+    fn signal_one(&self, pid: i32, signal: i32) -> io::Result<()>;
 
     /// The program begins with default signals, whatever this process blocks.
     fn reset_signals(&self, command: &mut Command);

@@ -376,6 +376,8 @@ pub enum ToInit {
     Spawn(Spawn),
     /// To a process group.
     Signal { pid: i32, signal: i32 },
+    /// To one process that this init started.
+    SignalOne { pid: i32, signal: i32 },
     /// SIGTERM to all, and report when none is left.
     Terminate,
     /// The keeper has taken these descriptors ([`FromInit::Left`]).

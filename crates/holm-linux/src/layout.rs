@@ -43,6 +43,11 @@ impl Layout {
         self.data_dir.join("secrets")
     }
 
+    /// Images, shared by all projects.
+    pub fn images(&self) -> PathBuf {
+        self.data_dir.join("images")
+    }
+
     pub fn project(&self, id: &ProjectId) -> PathBuf {
         self.data_dir.join("projects").join(id.as_str())
     }

@@ -42,6 +42,8 @@ mod programs;
 pub mod remount;
 #[cfg(target_os = "linux")]
 pub mod roles;
+#[cfg(target_os = "linux")]
+pub mod room;
 #[cfg(all(test, target_os = "linux"))]
 #[path = "../../holm/tests/it/support/skip.rs"]
 mod skip;

@@ -36,9 +36,15 @@ pub fn raise() {
 
 /// The same for a process that another holm process started, with the limit that it was given.
 pub(crate) fn raise_from(inherited: &OsStr) {
-    if let Some(limit) = inherited.to_str().and_then(|text| text.parse().ok()) {
-        INHERITED.get_or_init(|| limit);
+    match inherited.to_str().and_then(|text| text.parse().ok()) {
+        Some(limit) => raise_for(limit),
+        None => raise(),
     }
+}
+
+/// The same for a process whose programs get this limit.
+pub(crate) fn raise_for(programs: u64) {
+    INHERITED.get_or_init(|| programs);
     raise();
 }
 

@@ -1,7 +1,7 @@
 //! Decides which role this process plays. Called first in `main`, before any runtime or thread.
 
 use crate::system::Kernel;
-use crate::{copier, keeper, launch, measure, mover, remount};
+use crate::{copier, keeper, launch, measure, mover, remount, room};
 use holm_keeper::{files, init, inside};
 use std::os::unix::ffi::OsStrExt;
 
@@ -26,6 +26,9 @@ pub fn dispatch() {
     }
     if first == remount::ROLE {
         remount::main();
+    }
+    if first == room::ROLE {
+        room::main();
     }
     if first == mover::ROLE {
         mover::main();

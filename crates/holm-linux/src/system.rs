@@ -32,6 +32,10 @@ impl System for Kernel {
         sys::signal::group(leader, signal)
     }
 
+    fn signal_one(&self, pid: i32, signal: i32) -> io::Result<()> {
+        sys::signal::one(pid, signal)
+    }
+
     fn reset_signals(&self, command: &mut Command) {
         sys::command::with_default_signals(command);
     }

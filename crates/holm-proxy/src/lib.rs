@@ -9,6 +9,7 @@ mod dns;
 pub mod forward;
 pub mod front;
 pub mod gateway;
+pub mod outgoing;
 pub mod post;
 pub mod sever;
 pub mod socks;

@@ -3,9 +3,9 @@
 
 use super::{
     App, apply, audit, browsers, checks, comments, compare, create, daemon, dashboard, data, disk,
-    egress, events, exec, failure, files, gate, gc, health, inbox, make, mcp, metrics, moves,
-    numbers, openapi, projects, receive_pack, reload, review, runs, secrets, services, sessions,
-    tokens, trees, trust, turns, uploads, work, workspaces,
+    egress, events, exec, failure, files, gate, gc, health, images, inbox, make, mcp, metrics,
+    moves, numbers, openapi, projects, receive_pack, reload, review, runs, secrets, services,
+    sessions, tokens, trees, trust, turns, uploads, work, workspaces,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -59,6 +59,7 @@ pub fn described() -> OpenApiRouter<Arc<App>> {
         exec::routes(),
         files::routes(),
         gc::routes(),
+        images::routes(),
         inbox::routes(),
         inbox::notify::routes(),
         make::routes(),

@@ -3,6 +3,7 @@
 
 use super::failure::{Failure, bad_request};
 use super::layers::{Start, Surroundings};
+use super::service_images::Unpulled;
 use super::trust::{Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, declared};
@@ -30,6 +31,8 @@ use std::path::{Path, PathBuf};
 pub struct Composed {
     /// Without id and label, which the engine sets.
     pub spec: WorkspaceSpec,
+    /// The images that the spec lacks.
+    pub unpulled: Option<Unpulled>,
     /// Deleted when dropped; keep it until the workspace exists.
     pub received: Vec<Received>,
     /// Notes for the user.
@@ -73,6 +76,7 @@ impl App {
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
         notes.extend(create.notes.iter().cloned());
+        let images = self.find_images(config, &[]).await?;
         let spec = WorkspaceSpec {
             version: Version,
             id: String::new(),
@@ -90,7 +94,7 @@ impl App {
             home_copies: judged.user.home_copies.clone(),
             limits: limits(&judged.config.limits, &judged.user.limits),
             network: network(&judged.config, &judged.user.egress),
-            services: declared::services(&judged.config),
+            services: declared::services(&judged.config, &images.manifests),
             allow_degraded: create.allow_degraded.clone(),
             brought,
             layers,
@@ -113,6 +117,7 @@ impl App {
         let (spec, narrowed) = self.within_policy(spec)?;
         notes.extend(narrowed);
         Ok(Composed {
+            unpulled: images.unpulled(config),
             spec,
             received,
             notes,

@@ -12,6 +12,7 @@ use super::jsonl::{Pace, line, response};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
 use super::secrets::Values;
+use super::service_images::Unpulled;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
@@ -64,6 +65,7 @@ struct CreationRequest {
 
 /// What is inputs until the workspace exists.
 struct Inputs {
+    unpulled: Option<Unpulled>,
     received: Vec<Received>,
     notes: Vec<String>,
     values: Option<Values>,
@@ -158,6 +160,7 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
     }
     let Composed {
         spec,
+        unpulled,
         received,
         notes,
     } = app.compose(&create, &project).await?;
@@ -182,6 +185,7 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
         turn: creation.right.turn(),
     };
     let inputs = Inputs {
+        unpulled,
         received,
         notes,
         values,
@@ -192,11 +196,12 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
 /// Runs the creation while the response is read.
 fn create_streaming(
     app: Arc<App>,
-    new: NewWorkspace,
+    mut new: NewWorkspace,
     inputs: Inputs,
     creation: CreationRequest,
 ) -> Response {
     let Inputs {
+        unpulled,
         received,
         mut notes,
         values,
@@ -218,7 +223,15 @@ fn create_streaming(
             // The receiver is gone when the client disconnected.
             let _ = begin.send(id.clone());
         };
-        let made = app.engine.create(new, Progress::to(progress), begin).await;
+        let progress = Progress::to(progress);
+        let pulled = match unpulled {
+            Some(unpulled) => app.pull_missing(unpulled, &mut new.spec, &progress).await,
+            None => Ok(()),
+        };
+        let made = match pulled {
+            Ok(()) => app.engine.create(new, progress, begin).await,
+            Err(fault) => Err(fault),
+        };
         drop(received);
         app.audit_creation(&request, &made);
         match &made {

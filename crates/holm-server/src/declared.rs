@@ -4,8 +4,12 @@
 use super::trust::Judged;
 use holm_core::check::Check;
 use holm_core::config::{self, Name, ProjectConfig, Receiver, Variable};
-use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service};
+use holm_core::image_reference::{ImageDigest, ImageReference};
+use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service, ServiceImage};
 use std::collections::BTreeMap;
+
+/// The manifest of each image by its name.
+pub type Manifests = BTreeMap<ImageReference, ImageDigest>;
 
 /// Settings that only a new workspace takes over.
 pub fn declared(config: &ProjectConfig) -> Declared {
@@ -23,10 +27,15 @@ pub fn declared(config: &ProjectConfig) -> Declared {
     }
 }
 
-pub fn services(config: &ProjectConfig) -> Vec<Service> {
+/// `manifests` has the manifest of each image that a service names.
+pub fn services(config: &ProjectConfig, manifests: &Manifests) -> Vec<Service> {
     let services = config.services.iter().map(|(name, service)| Service {
         name: name.to_string(),
         run: service.run.clone(),
+        image: service
+            .image
+            .as_ref()
+            .and_then(|image| service_image(image, manifests)),
         ready: service
             .ready
             .as_ref()
@@ -49,6 +58,15 @@ pub fn services(config: &ProjectConfig) -> Vec<Service> {
         port: config.service_port(name).map(|port| port.get()),
     });
     services.collect()
+}
+
+fn service_image(image: &config::Image, manifests: &Manifests) -> Option<ServiceImage> {
+    Some(ServiceImage {
+        reference: image.reference.clone(),
+        manifest: manifests.get(&image.reference)?.clone(),
+        tree: image.tree.as_ref().map(|tree| tree.as_path().to_owned()),
+        volumes: image.volumes.iter().map(Name::to_string).collect(),
+    })
 }
 
 pub fn variables(declared: &BTreeMap<Variable, String>) -> Vec<(String, String)> {

@@ -185,6 +185,7 @@ impl App {
             repositories: repositories.collect(),
             volumes: volumes.collect(),
             programs: usage.programs,
+            images: usage.images,
             leftovers: usage.leftovers,
             other: usage.other,
             total: usage.total(),

@@ -33,14 +33,16 @@ async fn gc(
     let (progress, reports) = mpsc::unbounded_channel();
     let (done, finished) = mpsc::channel(1);
     tokio::spawn(async move {
+        let mut notes: Vec<String> = note.into_iter().collect();
         let collected = app
             .engine
             .collect(keep_for, collect, Progress::to(progress))
             .await;
+        let collected = with_images(&app, collected, &mut notes).await;
         app.sweep_browsers().await;
         app.sweep_secrets().await;
         // The client may be gone.
-        let _ = done.send((collected, note)).await;
+        let _ = done.send((collected, notes)).await;
     });
     let events = stream::unfold(Some((reports, finished)), |state| async move {
         let (mut reports, mut finished) = state?;
@@ -51,12 +53,30 @@ async fn gc(
                 Some((Ok::<_, Infallible>(jsonl::line(&event)), Some((reports, finished))))
             }
             collected = finished.recv() => {
-                let (collected, note) = collected?;
-                Some((Ok(jsonl::line(&last(collected, note))), None))
+                let (collected, notes) = collected?;
+                Some((Ok(jsonl::line(&last(collected, notes))), None))
             }
         }
     });
     Ok(jsonl::response(HttpBody::from_stream(events)))
+}
+
+/// Adds what was swept of the images. A failure there is one of several that `gc` reports.
+async fn with_images(
+    app: &App,
+    collected: Result<holm_engine::Collected, Fault>,
+    notes: &mut Vec<String>,
+) -> Result<holm_engine::Collected, Fault> {
+    let mut collected = collected?;
+    match app.sweep_images().await {
+        Ok(swept) => collected.removed.extend(swept),
+        Err(fault) if fault.code == Code::Busy => {
+            let note = "images were left alone, because a pull or an import is under way";
+            notes.push(note.to_owned());
+        }
+        Err(fault) => collected.faults.push(fault),
+    }
+    Ok(collected)
 }
 
 /// A person who requests a collection confirms the clock; a program cannot know. Returns a note if
@@ -78,10 +98,10 @@ async fn believe_clock(app: &App, caller: &Caller) -> Result<Option<String>, Fau
     )))
 }
 
-fn last(collected: Result<holm_engine::Collected, Fault>, note: Option<String>) -> GcEvent {
+fn last(collected: Result<holm_engine::Collected, Fault>, notes: Vec<String>) -> GcEvent {
     match collected {
         Ok(collected) => GcEvent::Done(Collected {
-            notes: note.into_iter().collect(),
+            notes,
             ..view(collected)
         }),
         Err(fault) => GcEvent::Error(failure::error_body(&fault).error),

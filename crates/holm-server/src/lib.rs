@@ -40,6 +40,7 @@ pub mod headless;
 mod health;
 pub mod helper;
 mod housekeeping;
+mod images;
 mod inbox;
 mod jsonl;
 mod keyed;
@@ -64,6 +65,7 @@ mod routes;
 mod runs;
 pub mod runtime;
 mod secrets;
+mod service_images;
 mod services;
 mod sessions;
 mod siblings;
@@ -97,6 +99,8 @@ use holm_core::spec::WorkspaceSpec;
 use holm_engine::clock::Clock;
 use holm_engine::storage::Measure;
 use holm_engine::{Drivers, Engine, MissingObjects, Store, View};
+use holm_image::Images;
+use holm_keeper::plan::NetworkSource;
 use holm_keeper::wire::GrantSource;
 use holm_secrets::keyring::Keyring;
 use jiff::Timestamp;
@@ -128,6 +132,8 @@ pub struct App {
     repositories: Repositories,
     secrets: Arc<secrets::Keeping>,
     uploads: Uploads,
+    images: Images,
+    network: NetworkSource,
     errands: Errands,
     known_inputs: layers::KnownInputs,
     gauge: numbers::Gauge,
@@ -159,6 +165,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Parts {
     pub store: Opens<Arc<dyn Store>>,
     pub drivers: fn(&Paths, GrantSource) -> Result<Drivers, Fault>,
+    /// The proxy and the CAs of the user's settings.
+    pub network: fn(&Paths) -> NetworkSource,
     pub mcp: Mcp,
     /// The files of the dashboard; empty in a build without it.
     pub dashboard: &'static [Asset],
@@ -370,6 +378,8 @@ impl App {
             audit: Audit::new(&engine),
             policy,
             uploads: Uploads::open(paths.data_dir.join("incoming"))?,
+            images: images::open(&paths.data_dir)?,
+            network: (parts.network)(&paths),
             engine,
             paths,
             started_at: Timestamp::now(),

@@ -5,6 +5,7 @@
 //! daemon reads no checkout: the client sends the text, or the client's own program reads it.
 
 use super::caller::Caller;
+use super::declared::Manifests;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
 use super::trust::Judged;
@@ -55,7 +56,8 @@ async fn reload(
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
-    let mut next = asked(&spec, &judged);
+    let images = app.find_images(&judged.config, &spec.services).await?;
+    let mut next = asked(&spec, &judged, &images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
     next.caches = data.caches;
@@ -221,7 +223,7 @@ impl App {
 }
 
 /// The spec with everything of the file except volumes and caches, which hold data.
-fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
+fn asked(spec: &WorkspaceSpec, judged: &Judged, manifests: &Manifests) -> WorkspaceSpec {
     let config = &judged.config;
     let protected = config.project.protected_paths.iter();
     WorkspaceSpec {
@@ -230,7 +232,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged) -> WorkspaceSpec {
         nested: config.project.nested,
         siblings: compose::siblings(config.project.isolation),
         env: declared::variables(&config.env),
-        services: declared::services(config),
+        services: declared::services(config, manifests),
         secrets: declared::secrets(config),
         agents: declared::agents(judged),
         checks: declared::checks(config),

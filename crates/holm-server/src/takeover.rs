@@ -376,12 +376,19 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
             ("build", old.build != new.build),
             ("rebuild_when", old.rebuild_when != new.rebuild_when),
         ];
-        let differing = live.iter().chain(&quiet).filter(|(_, differs)| *differs);
+        let image = [("image", old.image != new.image)];
+        let differing = live
+            .iter()
+            .chain(&quiet)
+            .chain(&image)
+            .filter(|(_, differs)| *differs);
         let keys: Vec<&str> = differing.map(|(key, _)| *key).collect();
         if keys.is_empty() {
             continue;
         }
-        let what = if live.iter().any(|(_, differs)| *differs) {
+        let what = if old.image != new.image {
+            " (after `holm restart`)"
+        } else if live.iter().any(|(_, differs)| *differs) {
             " (it is restarted)"
         } else {
             ""
@@ -390,7 +397,13 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
     }
     let is_new = |service: &&Service| named(before, &service.name).is_none();
     let added = after.iter().filter(is_new);
-    changes.extend(added.map(|service| format!("services.{}: + (it is started)", service.name)));
+    changes.extend(added.map(|service| {
+        let when = match service.image {
+            Some(_) => "after `holm restart`",
+            None => "it is started",
+        };
+        format!("services.{}: + ({when})", service.name)
+    }));
     changes
 }
 

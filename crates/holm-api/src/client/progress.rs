@@ -5,6 +5,7 @@ use super::lines::Lines;
 use super::transport::{full, good, not_json};
 use crate::ErrorBody;
 use crate::disk::{Collected, Gc, GcEvent};
+use crate::image::{ImageEvent, ImageList, ImportImages, PullImage};
 use crate::moves::{Assign, MoveEvent, Moved, Sync};
 use crate::work::{Capture, CaptureEvent, Captured};
 use bytes::Bytes;
@@ -35,6 +36,24 @@ impl Client {
             GcEvent::Error(error) => Line::Error(ErrorBody { error }),
         };
         self.watch("/gc", gc, line, progress).await
+    }
+
+    /// Pulls an image from its registry and calls `progress` on the way.
+    pub async fn pull_image(
+        &self,
+        pull: &PullImage,
+        progress: impl FnMut(&str, u64, u64),
+    ) -> Result<ImageList, Fault> {
+        self.watch("/images", pull, images, progress).await
+    }
+
+    /// Takes the images of an uploaded archive and calls `progress` on the way.
+    pub async fn import_images(
+        &self,
+        import: &ImportImages,
+        progress: impl FnMut(&str, u64, u64),
+    ) -> Result<ImageList, Fault> {
+        self.watch("/images/import", import, images, progress).await
     }
 
     /// Writes the working tree as git objects and calls `progress` on the way.
@@ -92,6 +111,14 @@ impl Client {
                 Line::Error(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+fn images(event: ImageEvent) -> Line<ImageList> {
+    match event {
+        ImageEvent::Progress { step, done, total } => Line::Progress(step, done, total),
+        ImageEvent::Done(list) => Line::Answer(list),
+        ImageEvent::Error(error) => Line::Error(ErrorBody { error }),
     }
 }
 

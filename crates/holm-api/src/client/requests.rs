@@ -8,6 +8,7 @@ use crate::daemon::{Doctor, Status, Stop};
 use crate::dashboard::Opened;
 use crate::disk::Disk;
 use crate::egress::EgressList;
+use crate::image::{Image, ImageList, RemoveImage};
 use crate::inbox::{InboxList, Notified, Notify};
 use crate::numbers::{NumbersList, WorkspaceNumbers};
 use crate::port::{Checkout, CheckoutList, PortList};
@@ -80,6 +81,9 @@ requests! {
     numbers: GET "/numbers" () -> NumbersList;
     /// Resource use of one workspace.
     numbers_of: GET "/workspaces/{id}/numbers" (id: &WorkspaceId) -> WorkspaceNumbers;
+    images: GET "/images" () -> ImageList;
+    /// Removes the name of an image; `gc` deletes what no name reaches.
+    remove_image: DELETE "/images" () sends RemoveImage -> Image;
     projects: GET "/projects" () -> ProjectList;
     remove_project: DELETE "/projects/{id}" (id: &ProjectId) -> Project;
     /// Where to put a tree that the client provides, if the daemon does not have it.

@@ -69,6 +69,9 @@ const SYSTEM_TREES: [&str; 14] = [
     "/sbin", "/sys", "/usr", "/var/run",
 ];
 
+/// Directories that holm itself mounts into a room.
+const OF_EVERY_ROOM: [&str; 5] = ["/dev", "/etc", "/proc", "/run/holm", "/sys"];
+
 /// Directories that a mount may not cover as a whole; a mount below them is allowed.
 const SYSTEM_DIRECTORIES: [&str; 11] = [
     "/", "/home", "/media", "/mnt", "/nix", "/opt", "/root", "/snap", "/srv", "/tmp", "/var",
@@ -148,6 +151,18 @@ impl Root {
         check_absolute(text)?;
         check_not_system(text)?;
         Ok(Self(text.to_owned()))
+    }
+
+    /// Where a room shows the tree. The image owns all other directories.
+    pub fn parse_in_image(text: &str) -> Result<Self, InvalidPath> {
+        check_absolute(text)?;
+        let path = Path::new(text);
+        let mut taken = OF_EVERY_ROOM.iter().filter(|taken| path.starts_with(taken));
+        match taken.next() {
+            Some(taken) => Err(InvalidPath::System(taken)),
+            None if text == "/" => Err(InvalidPath::System("/")),
+            None => Ok(Self(text.to_owned())),
+        }
     }
 
     pub fn as_path(&self) -> &Path {

@@ -31,6 +31,18 @@ fn a_short_name_is_completed() {
     assert_eq!(written(&alias), written("postgres"));
     let reference: ImageReference = "postgres".parse().unwrap();
     assert_eq!(reference.api_host(), DEFAULT_REGISTRY.host);
+    let familiar = |text: &str| text.parse::<ImageReference>().unwrap().familiar();
+    for name in [
+        "postgres:16",
+        "team/app:1",
+        "library/a/b:1",
+        "registry.example.org/library/a:1",
+    ] {
+        assert_eq!(familiar(name), name);
+    }
+    // Without its registry, this would be the name of another one.
+    let odd = format!("{default}/localhost/a:1");
+    assert_eq!(familiar(&odd), odd);
 }
 
 #[test]

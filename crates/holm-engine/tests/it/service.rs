@@ -12,6 +12,7 @@ fn web() -> Service {
     Service {
         name: "web".to_owned(),
         run: "sleep 1000".to_owned(),
+        image: None,
         ready: None,
         depends_on: Vec::new(),
         restart: Restart::OnFailure,

@@ -1,7 +1,7 @@
 //! Downloads one blob: continues what is there, follows redirects without credentials, and verifies.
 
 use super::http::{Address, Answer, RequestError, get};
-use super::{Progress, PullError, Source};
+use super::{Note, PullError, Source};
 use crate::blob::{BlobError, BlobWriter};
 use crate::document::Descriptor;
 use crate::store::Writing;
@@ -25,7 +25,7 @@ impl Source<'_> {
         &self,
         writing: &Writing,
         blob: &Descriptor,
-        progress: &(dyn Fn(Progress) + Sync),
+        progress: &Note<'_>,
     ) -> Result<(), PullError> {
         if writing.store().has(blob)? {
             return Ok(());
@@ -50,7 +50,7 @@ impl Source<'_> {
         &self,
         writer: &mut BlobWriter,
         blob: &Descriptor,
-        progress: &(dyn Fn(Progress) + Sync),
+        progress: &Note<'_>,
     ) -> Result<(), PullError> {
         let mut failures = 0;
         while writer.written() < blob.size || blob.size == 0 {
@@ -79,7 +79,7 @@ impl Source<'_> {
         &self,
         writer: &mut BlobWriter,
         blob: &Descriptor,
-        progress: &(dyn Fn(Progress) + Sync),
+        progress: &Note<'_>,
     ) -> Result<(), Broken> {
         let path = format!("blobs/{}", blob.digest);
         let mut headers = Vec::new();
@@ -112,11 +112,7 @@ impl Source<'_> {
             writer
                 .add(&part)
                 .map_err(|error| Broken::Pull(error.into()))?;
-            progress(Progress {
-                digest: blob.digest.clone(),
-                done: writer.written(),
-                total: blob.size,
-            });
+            progress(blob, writer.written());
         }
         Ok(())
     }

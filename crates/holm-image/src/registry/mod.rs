@@ -9,7 +9,7 @@ mod challenge;
 mod download;
 mod http;
 
-pub use http::{Connection, Destination, Dial, Duplex, RequestError};
+pub use http::{Connection, Destination, Dial, Duplex, RequestError, trusting};
 
 use crate::blob::BlobError;
 use crate::config::{ConfigError, ImageConfig};
@@ -82,7 +82,12 @@ pub struct Progress {
     pub digest: ImageDigest,
     pub done: u64,
     pub total: u64,
+    /// The bytes of all blobs of the image that the store did not have when the pull began.
+    pub missing: u64,
 }
+
+/// Receives how many bytes of a blob are there.
+type Note<'a> = dyn Fn(&Descriptor, u64) + Sync + 'a;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
@@ -191,6 +196,22 @@ impl Source<'_> {
             return Err(PullError::Large { bytes, most });
         }
         let layers = parsed.layers.iter().map(|layer| &layer.blob);
+        let blobs = layers.clone().chain([&parsed.config]);
+        let mut missing = 0;
+        for blob in blobs {
+            if !writing.store().has(blob)? {
+                missing += blob.size;
+            }
+        }
+        let progress = |blob: &Descriptor, done: u64| {
+            progress(Progress {
+                digest: blob.digest.clone(),
+                done,
+                total: blob.size,
+                missing,
+            });
+        };
+        let progress: &Note<'_> = &progress;
         // The config is first: it is small, and a wrong one saves the rest.
         self.download(writing, &parsed.config, progress).await?;
         let config = ImageConfig::read::<PullError>(writing.store(), &parsed)?;

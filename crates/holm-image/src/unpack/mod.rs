@@ -1,17 +1,20 @@
 //! Unpacks a layer into a directory that overlayfs can use as a lower layer, with the option `userxattr`.
 //!
-//! `<place>/tree` has the files and `<place>/owners` their owners; both appear at once, by a rename, after the
-//! whole layer was read and its digest compared with the one in the image's config. A caller without root
+//! `<place>/tree` has the files, `<place>/owners` their owners, and `<place>/layer.json` what counts about the whole.
+//! They appear at once, by a rename, after the whole layer was read, its digest compared with the one in the
+//! image's config, and everything written to the disk. A caller without root
 //! owns every file. Device nodes, fifos and the bits for set-user-id and set-group-id are left out: programs
 //! inside run with `no_new_privs`, and the kernel would ignore them. [`Unpacked`] lists what was left out.
 
 mod member;
 mod names;
 mod owners;
+mod record;
 mod tree;
 
 pub use names::NameError;
 pub use owners::{Owner, OwnersError, read_owners};
+pub use record::{LayerRecord, RecordError};
 
 use crate::bounded::{BoundError, Entries, Limits};
 use crate::decompress::Decompressed;
@@ -107,6 +110,9 @@ pub fn unpack<R: Read>(
     fs::create_dir(&staging).map_err(at(&staging))?;
     let done = unpack_into(layer, &staging, limits);
     let done = done.and_then(|unpacked| {
+        File::open(&staging)
+            .and_then(|directory| Ok(rustix::fs::syncfs(directory)?))
+            .map_err(at(&staging))?;
         fs::rename(&staging, place).map_err(at(place))?;
         Ok(unpacked)
     });
@@ -146,6 +152,7 @@ fn unpack_into<R: Read>(
     let (unpacked, owners) = unpacking.finish()?;
     let mut file = File::create(staging.join("owners")).map_err(at)?;
     owners::write(&mut file, &owners).map_err(at)?;
+    record::write(staging, &unpacked).map_err(at)?;
     Ok(unpacked)
 }
 

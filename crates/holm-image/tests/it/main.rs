@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic like tests")]
 
 mod documents;
+mod images;
 mod import;
 mod pull;
 mod pull_hostile;

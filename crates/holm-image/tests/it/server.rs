@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 pub struct Registry {
     process: Child,
     pub port: u16,
+    /// The value of the header `Authorization` of pushes.
+    pub authorization: Option<&'static str>,
     _files: tempfile::TempDir,
 }
 
@@ -52,6 +54,7 @@ impl Registry {
         Self {
             process,
             port: address.unwrap().parse().unwrap(),
+            authorization: None,
             _files: files,
         }
     }
@@ -86,7 +89,11 @@ impl Registry {
 
     fn request(&self, method: &str, path: &str, media_type: &str, body: &[u8]) -> (u16, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(stream, "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n", self.port, body.len()).unwrap();
+        let signed = self
+            .authorization
+            .map(|value| format!("Authorization: {value}\r\n"));
+        let signed = signed.unwrap_or_default();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n{signed}Content-Type: {media_type}\r\nContent-Length: {}\r\n\r\n", self.port, body.len()).unwrap();
         stream.write_all(body).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

@@ -1,4 +1,4 @@
-//! PID 1 inside. Single-threaded and small: starts programs that the keeper requests with the
+//! PID 1 inside, and the first process of a room. Single-threaded and small: starts programs that the keeper requests with the
 //! descriptors it passes, reaps, reports exits. It has no more rights than the agent.
 
 mod spawn;
@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-/// The role; the argument is the number of the link's descriptor. Ends, and with it the whole workspace,
+/// The role; the argument is the number of the link's descriptor. Ends, and with PID 1 the whole workspace,
 /// when the keeper is gone.
 pub fn main(link_number: &[u8], system: &dyn System) -> ! {
     let number = std::str::from_utf8(link_number)
@@ -53,6 +53,7 @@ fn run(link: &UnixStream, system: &dyn System) -> io::Result<()> {
                 ToInit::Spawn(spawn) => spawn::spawn(link, spawn, descriptors, system)?,
                 // It may have ended meanwhile; its exit is reported anyway.
                 ToInit::Signal { pid, signal } => drop(system.signal_group(pid, signal)),
+                ToInit::SignalOne { pid, signal } => drop(system.signal_one(pid, signal)),
                 ToInit::Close { numbers } => {
                     let left = numbers.into_iter().map(|number| system.inherited(number));
                     left.for_each(drop);

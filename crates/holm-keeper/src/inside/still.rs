@@ -4,9 +4,10 @@
 //! are stopped before their children and continued after them, so that no shell sees a stopped
 //! child and takes the terminal away from it.
 
-use super::tree::{Process, others, processes, send};
+use super::tree::{Process, others, processes, send, signal};
+use rustix::io::Errno;
 use rustix::process::Signal;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
@@ -53,11 +54,15 @@ fn stop_all(stopped: &mut Vec<i32>) -> bool {
     let begun = Instant::now();
     // A second pass finds processes that were started during the first one.
     let mut quiet_looks = 0;
+    // Programs of rooms, which the keeper has stopped. All programs are the same user's: only Landlock refuses a
+    // signal, and only into the domain of a room.
+    let mut beyond = HashSet::new();
     while quiet_looks < 2 {
         if begun.elapsed() > PATIENCE {
             return false;
         }
-        let all = others(&processes());
+        let mut all = others(&processes());
+        all.retain(|process| !beyond.contains(&process.pid));
         let moving = moving(&all);
         if moving.is_empty() {
             quiet_looks += 1;
@@ -65,9 +70,12 @@ fn stop_all(stopped: &mut Vec<i32>) -> bool {
         }
         quiet_looks = 0;
         for pid in by_depth(&all, &moving) {
-            if !stopped.contains(&pid) {
-                send(pid, Signal::STOP);
-                stopped.push(pid);
+            if stopped.contains(&pid) {
+                continue;
+            }
+            match signal(pid, Signal::STOP) {
+                Err(Errno::PERM) => drop(beyond.insert(pid)),
+                _ => stopped.push(pid),
             }
         }
         std::thread::sleep(PAUSE);

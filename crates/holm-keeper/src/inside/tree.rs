@@ -3,6 +3,7 @@
 //! of a service took even that away lives until the workspace stops; of a run it is still a
 //! descendant of the first process, which is ours ([`super::subreaper`]).
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -121,11 +122,13 @@ pub fn others(all: &[Process]) -> Vec<Process> {
     all.iter().filter(is_other).cloned().collect()
 }
 
-pub fn send(pid: i32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended meanwhile.
-        let _ = kill_process(pid, signal);
-    }
+pub fn send(pid: i32, name: Signal) {
+    // It may have ended meanwhile.
+    let _ = signal(pid, name);
+}
+
+pub fn signal(pid: i32, name: Signal) -> Result<(), Errno> {
+    kill_process(Pid::from_raw(pid).ok_or(Errno::SRCH)?, name)
 }
 
 /// Whether a process of the service has a file below `path` open, or its working directory there.

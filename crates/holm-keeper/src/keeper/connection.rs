@@ -182,6 +182,7 @@ fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
 fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     match registry.services() {
         Some(services) => {
+            let declared = startable(registry, declared);
             registry.set_declared(declared.clone());
             let answer = services.declare(declared);
             here::write(registry);
@@ -189,6 +190,21 @@ fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
         }
         None => not_yet(),
     }
+}
+
+/// The driver plans rooms when the workspace starts, so another image counts from the next start on.
+fn startable(registry: &Registry, declared: Vec<Service>) -> Vec<Service> {
+    let startable = declared.into_iter().filter_map(|service| {
+        let mut started = registry.plan.services.iter();
+        let started = started.find(|started| started.name == service.name);
+        let image = started.and_then(|started| started.image.as_ref());
+        if service.image.as_ref() == image {
+            Some(service)
+        } else {
+            started.cloned()
+        }
+    });
+    startable.collect()
 }
 
 fn not_yet() -> Answer {

@@ -26,14 +26,18 @@ pub fn copy(registry: &Registry, pairs: &[Pair]) -> Answer {
     let _held = registry.hold_starts();
     let copy = || registry.platform().copy(pairs);
     let copied = if registry.plan.has(Defence::Stillness) {
-        Stillness::begin(registry).and_then(|stillness| {
-            let copied = copy();
-            stillness.end()?;
-            copied
-        })
+        // Programs of the workspace cannot stop those of rooms.
+        let held = registry.rooms.hold(registry);
+        held.and_then(|()| Stillness::begin(registry))
+            .and_then(|stillness| {
+                let copied = copy();
+                stillness.end()?;
+                copied
+            })
     } else {
         copy()
     };
+    registry.rooms.release(registry);
     if copied.is_err() {
         // If the holding process was killed, the processes have to be continued here.
         release(registry);

@@ -23,6 +23,7 @@ mod record;
 mod registry;
 mod relay;
 mod renewal;
+mod rooms;
 mod runs;
 mod secrets;
 mod services;
@@ -43,7 +44,7 @@ pub use limits::DISK;
 use outside::Outside;
 pub use outside::policy;
 pub use registry::Init;
-use registry::{Parts, Registry};
+use registry::{InitOf, Parts, Registry};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use secrets::Secrets;
@@ -357,17 +358,10 @@ impl Keeper {
 
     /// One message of init. The pidfd also reports the end of the stream.
     fn receive(&self) -> io::Result<()> {
-        let longest = match self.registry.plan.has(Defence::ShortMessages) {
-            true => descriptors::MAX_MESSAGE,
-            false => usize::MAX,
-        };
-        match descriptors::receive_within::<FromInit>(&self.link, longest)? {
-            Some((message, descriptors)) => {
-                self.registry.handle(message, descriptors);
-                Ok(())
-            }
-            None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-        }
+        let (message, descriptors) = receive_message(&self.registry, &self.link)?;
+        self.registry
+            .handle(InitOf::Workspace, message, descriptors);
+        Ok(())
     }
 
     fn finish(self, reason: &str) -> i32 {
@@ -399,6 +393,17 @@ impl Keeper {
         let _ = std::fs::remove_file(&self.directories.socket);
         i32::from(!stopped)
     }
+}
+
+/// One message of an init. The end of the stream is an error.
+fn receive_message(registry: &Registry, link: &UnixStream) -> io::Result<(FromInit, Vec<OwnedFd>)> {
+    let longest = if registry.plan.has(Defence::ShortMessages) {
+        descriptors::MAX_MESSAGE
+    } else {
+        usize::MAX
+    };
+    let received = descriptors::receive_within(link, longest)?;
+    received.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
 }
 
 /// Whether the other side of the link is gone, with or without having read everything.

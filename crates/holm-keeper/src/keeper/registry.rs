@@ -1,20 +1,22 @@
 //! The keeper's state: the plan, the link to init, and which thread waits for which program to
 //! start or end.
 
+mod inits;
 mod start;
 
+pub use inits::{InitNumber, InitOf};
 pub use start::Started;
 
 use super::activity::Activity;
 use super::kept::Doors;
 use super::limits::MemoryKills;
 use super::outside::Outside;
+use super::rooms::Rooms;
 use super::runs::Runs;
 use super::secrets::Secrets;
 use super::services::Services;
 use super::sessions::Sessions;
 use super::watch::Watchers;
-use crate::descriptors::send;
 use crate::plan::Plan;
 use crate::platform::Platform;
 use crate::process::{self, Standstill};
@@ -24,7 +26,7 @@ use holm_core::route::PortAddress;
 use holm_core::spec::{Egress, Service};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, PipeWriter, Write};
+use std::io::{PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,6 +41,7 @@ pub struct Registry {
     pub runs: Runs,
     pub activity: Activity,
     pub watchers: Watchers,
+    pub rooms: Rooms,
     isolation: Isolation,
     memory_kills: MemoryKills,
     platform: Arc<dyn Platform>,
@@ -90,7 +93,8 @@ struct State {
     egress: Option<Egress>,
     declared: Option<Vec<Service>>,
     starting: HashMap<u64, Starting>,
-    running: HashMap<i32, Running>,
+    /// By init and pid: no init can speak for a program that another one started.
+    running: HashMap<(InitNumber, i32), Running>,
     /// No process is left but init.
     empty: bool,
     /// Threads that still have to send something to a client.
@@ -100,6 +104,8 @@ struct State {
 }
 
 struct Starting {
+    /// The only init whose answer counts.
+    by: InitNumber,
     reply: mpsc::Sender<Started>,
     /// Gets one byte, the exit code.
     exit: PipeWriter,
@@ -150,6 +156,7 @@ impl Registry {
             runs: Runs::default(),
             activity,
             watchers: Watchers::default(),
+            rooms: Rooms::default(),
             isolation,
             memory_kills: MemoryKills::new(Arc::clone(&platform)),
             platform,
@@ -375,15 +382,16 @@ impl Registry {
 
     pub fn signal(&self, pid: i32, signal: i32) {
         // A broken link ends the workspace anyway.
-        let _ = self.send_to_init(&ToInit::Signal { pid, signal }, &[]);
+        let _ = self.send_to(InitOf::Workspace, &ToInit::Signal { pid, signal }, &[]);
     }
 
-    /// Handles one message of init. Invalid ones are dropped.
-    pub fn handle(&self, message: FromInit, descriptors: Vec<OwnedFd>) {
+    /// Handles one message of an init. Invalid ones are dropped.
+    pub fn handle(&self, from: InitOf<'_>, message: FromInit, descriptors: Vec<OwnedFd>) {
         let (message, descriptors) = match message {
-            FromInit::Left { numbers, message } => self.take_left(numbers, *message),
+            FromInit::Left { numbers, message } => self.take_left(from, numbers, *message),
             message => (message, descriptors),
         };
+        let by = from.number();
         let mut state = self.state();
         let ends = matches!(
             message,
@@ -396,12 +404,12 @@ impl Registry {
             | FromInit::Doorway(_)
             | FromInit::SecretFiles => {}
             FromInit::Spawned { sequence, pid } => {
-                if let Some(starting) = state.starting.remove(&sequence) {
+                if let Some(starting) = state.take_starting(by, sequence) {
                     let running = Running {
                         exit: starting.exit,
                         purpose: starting.purpose,
                     };
-                    state.running.insert(pid, running);
+                    state.running.insert((by, pid), running);
                     let ends = descriptors;
                     let _ = starting.reply.send(Started::Running { pid, ends });
                 }
@@ -412,7 +420,7 @@ impl Registry {
                 cause,
                 directory,
             } => {
-                if let Some(starting) = state.starting.remove(&sequence) {
+                if let Some(starting) = state.take_starting(by, sequence) {
                     let _ = starting.reply.send(Started::Not {
                         code,
                         cause,
@@ -426,10 +434,15 @@ impl Registry {
                     self.memory_kills.update_count();
                     self.watchers.wake();
                 }
-                if let Some(mut running) = state.running.remove(&pid) {
+                if let Some(mut running) = state.running.remove(&(by, pid)) {
                     let _ = running.exit.write_all(&[code]);
+                    if let InitOf::Room(_) = from {
+                        self.changed.notify_all();
+                    }
                 }
             }
+            // No room is asked to terminate.
+            FromInit::Empty if by != InitNumber::WORKSPACE => {}
             FromInit::Empty => {
                 state.empty = true;
                 self.changed.notify_all();
@@ -451,7 +464,11 @@ impl Registry {
         if let Some(services) = self.services().filter(|_| hears) {
             services.close(grace * 2);
         }
-        if hears && self.send_to_init(&ToInit::Terminate, &[]).is_ok() {
+        if hears
+            && self
+                .send_to(InitOf::Workspace, &ToInit::Terminate, &[])
+                .is_ok()
+        {
             self.wait_while(grace, |state| !state.empty);
         }
         self.kill();
@@ -532,13 +549,21 @@ impl Registry {
         })
     }
 
-    fn send_to_init(&self, message: &ToInit, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        send(&writer, message, descriptors)
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// The start that waits for this answer of this init.
+    fn take_starting(&mut self, by: InitNumber, sequence: u64) -> Option<Starting> {
+        let is_its = self
+            .starting
+            .get(&sequence)
+            .is_some_and(|start| start.by == by);
+        is_its.then(|| self.starting.remove(&sequence)).flatten()
     }
 }
 
@@ -548,5 +573,28 @@ impl Drop for Talking<'_> {
     fn drop(&mut self) {
         self.0.state().talking -= 1;
         self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attack_202_an_init_answers_only_for_starts_that_were_asked_of_it() {
+        let (reply, _answer) = mpsc::channel();
+        let (_exit, exit) = std::io::pipe().unwrap();
+        let starting = Starting {
+            by: InitNumber::WORKSPACE,
+            reply,
+            exit,
+            purpose: Purpose::Command,
+        };
+        let mut state = State::default();
+        state.starting.insert(7, starting);
+        assert!(state.take_starting(InitNumber(1), 7).is_none());
+        assert!(state.take_starting(InitNumber::WORKSPACE, 8).is_none());
+        assert!(state.take_starting(InitNumber::WORKSPACE, 7).is_some());
+        assert!(state.starting.is_empty());
     }
 }

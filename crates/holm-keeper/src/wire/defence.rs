@@ -46,6 +46,15 @@ pub enum Defence {
     GitSettings,
 }
 
+// === impl Defence ===
+
+impl Defence {
+    /// Whether it is in force where a test switched off `without`. In a release build all are.
+    pub fn is_in_force(self, without: &[Self]) -> bool {
+        !cfg!(debug_assertions) || !without.contains(&self)
+    }
+}
+
 /// The defences that a test's environment switches off (`HOLM_TEST_WITHOUT=seccomp,pins`).
 pub fn switched_off() -> Vec<Defence> {
     if !cfg!(debug_assertions) {

@@ -38,6 +38,7 @@ pub fn service() -> Service {
     Service {
         name: SERVICE.to_owned(),
         run: "echo it is up; exec sleep 1000".to_owned(),
+        image: None,
         ready: Some(Ready {
             probe: Probe::Log {
                 text: "it is up".to_owned(),

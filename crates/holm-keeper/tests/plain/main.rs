@@ -12,17 +12,18 @@ use holm_core::isolation::Isolation;
 use holm_keeper::keeper::{self, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Plan, Stepped};
 use holm_keeper::platform::{Platform, Refused, System, Terminal};
+use holm_keeper::room::{RoomInit, RoomPlan};
 use holm_keeper::wire::{Domain, Mounted, Pair};
 use holm_keeper::{files, init, inside};
 use holm_linux::system::Kernel;
 use holm_proxy::gateway::{Grant, LookupFailure, Process};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -164,7 +165,15 @@ impl Platform for Plain {
         Ok(0)
     }
 
-    fn take_descriptors(&self, _: &[i32]) -> io::Result<Vec<OwnedFd>> {
+    fn make_room(&self, _: &RoomPlan, _: &[String]) -> io::Result<RoomInit> {
+        Err(unsupported())
+    }
+
+    fn signal_room(&self, _: &RoomInit, _: Signal) -> io::Result<usize> {
+        Err(unsupported())
+    }
+
+    fn take_descriptors(&self, _: BorrowedFd<'_>, _: &[i32]) -> io::Result<Vec<OwnedFd>> {
         Err(unsupported())
     }
 
@@ -257,6 +266,10 @@ impl System for PlainSystem {
 
     fn signal_group(&self, leader: i32, signal: i32) -> io::Result<()> {
         Kernel.signal_group(leader, signal)
+    }
+
+    fn signal_one(&self, pid: i32, signal: i32) -> io::Result<()> {
+        Kernel.signal_one(pid, signal)
     }
 
     fn reset_signals(&self, command: &mut Command) {

@@ -5,7 +5,7 @@ use super::connect::client;
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
-    project_id, services, siblings, volume, workspace_id,
+    project_id, rooms, services, siblings, volume, workspace_id,
 };
 use crate::cgroup;
 use crate::launch::LaunchPlan;
@@ -270,6 +270,10 @@ async fn start_keeper(
     };
     let mut plan = plan(driver, spec, dirs, protection)?;
     plan.keeper.volumes = volumes;
+    // As the services: not before the tree is what it should be.
+    if protection == Protection::On {
+        plan.keeper.rooms = rooms::plan(driver, spec, dirs).await?;
+    }
     plan.keeper.guests = Some(guests);
     ca_certificates::prepare(&mut plan, dirs)
         .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;

@@ -27,6 +27,7 @@ pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
             "workspaces" => workspaces(&mut meter, &entry.path(), &mut usage)?,
             "projects" => projects(&mut meter, &entry.path(), &mut usage)?,
             "program" => usage.programs += meter.tree(&entry.path()).bytes,
+            "images" => usage.images += meter.tree(&entry.path()).bytes,
             // These two stay when they are empty, and `holm gc` has nothing to delete in them then.
             "reap" | "incoming" => {
                 for left in entries(&entry.path())? {

@@ -19,6 +19,7 @@ mod measure;
 mod observe;
 mod places;
 mod reap;
+mod rooms;
 mod secrets;
 mod seed;
 mod services;

@@ -9,7 +9,7 @@
 //! `own` is emptied at once and deleted at the next start ([`sweep`]).
 
 use super::connect::client;
-use super::{LinuxDriver, disk_fault, halt, launch, layer, remove_tree, snapshot};
+use super::{LinuxDriver, disk_fault, halt, launch, layer, remove_tree, rooms, snapshot};
 use crate::Layout;
 use crate::copier;
 use holm_core::config::Policy;
@@ -86,13 +86,13 @@ pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fau
     Ok(())
 }
 
-/// The services that name the path in their command or environment.
+/// The services that name the path in their command or environment, or see it in their room.
 pub fn users(spec: &WorkspaceSpec, place: &Path) -> Vec<String> {
     let text = place.to_string_lossy();
     let named = spec.services.iter().filter(|service| {
         let values = service.env.iter().map(|(_, value)| value);
         let mut texts = values.chain([&service.run]);
-        texts.any(|words| words.contains(text.as_ref()))
+        texts.any(|words| words.contains(text.as_ref())) || rooms::shows(spec, service, place)
     });
     named.map(|service| service.name.clone()).collect()
 }

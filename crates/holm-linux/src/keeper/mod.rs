@@ -10,11 +10,12 @@ mod moving;
 mod reached;
 
 use crate::cgroup::{self, Group};
-use crate::launch::{self, LaunchPlan};
+use crate::launch::{self, LaunchPlan, SealPlan};
 use crate::machine;
 use crate::netlink::packet::{self, TCP};
 use crate::netlink::tables;
 use crate::open_files;
+use crate::room::{self, Leaving, Order, Site};
 use crate::sys;
 use crate::sys::lookup::{self, Looked};
 use crate::{copier, measure, remount};
@@ -26,6 +27,7 @@ use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::keeper::{self, Handed, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::platform::{Platform, Refused};
+use holm_keeper::room::{RoomInit, RoomPlan};
 use holm_keeper::wire::{Defence, Doorway, Mounted, Pair};
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
 use inward::Stock;
@@ -35,12 +37,13 @@ use reached::Reached;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
+use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -164,6 +167,8 @@ fn start(
         .step(Part::Other, "hear from init")?;
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     let workspace = Workspace {
+        tree: plan.keeper.root.clone(),
+        seal: plan.seal(),
         program: plan.programs.roles().to_owned(),
         directories,
         init: pidfd.try_clone().step(Part::Other, "hold on to init")?,
@@ -187,7 +192,7 @@ fn start(
 }
 
 /// Takes descriptors out of the process that left them. The process may close them afterwards.
-fn take(process: std::os::fd::BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+fn take(process: BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
     let numbers = numbers.iter().take(MAX_DESCRIPTORS);
     numbers
         .map(|number| sys::process::descriptor_of(process, *number))
@@ -199,6 +204,10 @@ struct Workspace {
     /// The program of our helpers on the host.
     program: PathBuf,
     directories: WorkspaceDirs,
+    /// Where the tree is inside.
+    tree: PathBuf,
+    /// How rooms are sealed.
+    seal: SealPlan,
     init: OwnedFd,
     pid: i32,
     /// `None`: the machine has none for us.
@@ -286,8 +295,34 @@ impl Platform for Linux {
         measure::understand(&output.stdout)
     }
 
-    fn take_descriptors(&self, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
-        take(self.workspace.init.as_fd(), numbers)
+    fn take_descriptors(&self, init: BorrowedFd<'_>, numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+        take(init, numbers)
+    }
+
+    fn make_room(&self, plan: &RoomPlan, secrets: &[String]) -> io::Result<RoomInit> {
+        let workspace = &self.workspace;
+        let site = Site {
+            program: &workspace.program,
+            init: workspace.init.as_fd(),
+            group: workspace.group.as_ref(),
+        };
+        let order = Order {
+            room: plan.clone(),
+            tree: workspace.tree.clone(),
+            secrets: secrets.to_vec(),
+            seal: workspace.seal.clone(),
+            open_files: open_files::inherited(),
+        };
+        room::make(&site, &order)
+    }
+
+    fn signal_room(&self, room: &RoomInit, signal: Signal) -> io::Result<usize> {
+        let leaving = if self.workspace.seal.nested {
+            Leaving::Allowed
+        } else {
+            Leaving::Forbidden
+        };
+        room::signal_members(room, signal, leaving)
     }
 
     fn dial(&self, port: u16) -> io::Result<OwnedFd> {

@@ -5,8 +5,9 @@
 //! process of the workspace exists before the seal is complete.
 
 mod absent;
-pub use plan::LaunchPlan;
-pub use root::{NewRoot, detached};
+pub use plan::{LaunchPlan, SealPlan};
+pub use root::{NewRoot, attach, detached, filesystem, overlay};
+pub use seal::{Renames, Sealed, Writable, seal};
 mod ca_bundle;
 mod devices;
 mod etc;
@@ -27,7 +28,6 @@ use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::{Defence, FromInit};
 use network::Doorways;
 use rustix::process::{Signal, pidfd_send_signal};
-use seal::Sealed;
 use shares::Shares;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -160,7 +160,8 @@ fn become_init(
 
     rustix::system::sethostname(plan.keeper.label.as_bytes())
         .step(Part::Other, "set the host name")?;
-    let Sealed { landlock, renames } = seal::seal(plan)?;
+    let seal_plan = plan.seal();
+    let Sealed { landlock, renames } = seal(&seal_plan, Writable::Own(plan), Renames::Reported)?;
     leaving.finish()?;
     let handed = [
         (FromInit::Renames, renames),
@@ -177,7 +178,7 @@ fn become_init(
         .hand_over(plan, &link)
         .step(Part::Other, "hand over the network")?;
     // Last, because sending descriptors is easier with the keeper's own limit.
-    shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
+    shares::limit_open_files(&seal_plan).step(Part::Other, "limit the open files")?;
     tell(report, &Report::Sealed { landlock }).step(Part::Other, "report to the keeper")?;
     execute_init(plan, &link).step(Part::Other, "execute init")
 }

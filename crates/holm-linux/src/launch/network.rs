@@ -34,6 +34,9 @@ pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 /// missing gets no egress.
 pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
+    if !plan.keeper.rooms.is_empty() {
+        open_low_ports().step(Part::Network, "open low ports to programs of images")?;
+    }
     let mut doorways = Doorways::default();
     doorways
         .diagnosis()
@@ -48,6 +51,15 @@ pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
         }
         made => made.map(|()| doorways),
     }
+}
+
+/// Programs of images expect to be root and to listen on 80. The ports of gateway and resolver stay closed.
+fn open_low_ports() -> io::Result<()> {
+    let first = GATEWAY_PORT.max(RESOLVER_PORT) + 1;
+    std::fs::write(
+        "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+        first.to_string(),
+    )
 }
 
 // === impl Doorways ===

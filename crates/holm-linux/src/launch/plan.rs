@@ -4,6 +4,7 @@ use crate::cgroup;
 use crate::programs::Programs;
 use holm_core::config::Limits;
 use holm_keeper::plan::Plan;
+use holm_keeper::wire::Defence;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -34,4 +35,34 @@ pub struct LaunchPlan {
     pub bundles: Vec<PathBuf>,
     /// The directory of siblings' trees on the host, if they are shown.
     pub siblings: Option<PathBuf>,
+}
+
+/// What decides how the first process of a workspace, or of a room in it, is sealed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SealPlan {
+    pub nested: bool,
+    /// The most processes, kept by RLIMIT_NPROC.
+    pub processes: Option<u64>,
+    /// Defences that a test switched off.
+    pub without: Vec<Defence>,
+}
+
+// === impl LaunchPlan ===
+
+impl LaunchPlan {
+    pub fn seal(&self) -> SealPlan {
+        SealPlan {
+            nested: self.nested,
+            processes: self.limits.processes,
+            without: self.keeper.without.clone(),
+        }
+    }
+}
+
+// === impl SealPlan ===
+
+impl SealPlan {
+    pub fn has(&self, defence: Defence) -> bool {
+        defence.is_in_force(&self.without)
+    }
 }

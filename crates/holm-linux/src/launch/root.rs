@@ -71,10 +71,24 @@ impl NewRoot {
 
     /// The root of this process.
     pub fn entered() -> io::Result<Self> {
-        Ok(Self {
-            directory: open_directory(Path::new("/"))?,
+        Ok(Self::at(open_directory(Path::new("/"))?))
+    }
+
+    /// A root that is mounted already.
+    pub fn at(directory: OwnedFd) -> Self {
+        Self {
+            directory,
             mounts: Vec::new(),
-        })
+        }
+    }
+
+    /// Makes this the root of the namespace and leaves the old one for good.
+    pub fn enter_alone(self) -> io::Result<()> {
+        rustix::process::fchdir(&self.directory)?;
+        rustix::process::pivot_root(".", ".")?;
+        // The working directory is the old root now.
+        unmount(".", UnmountFlags::DETACH)?;
+        Ok(rustix::process::chdir("/")?)
     }
 
     /// `/run`, with holm's own files at `/run/holm`.
@@ -275,6 +289,12 @@ impl NewRoot {
             &self.directory,
             inside.as_ref(),
         )?)
+    }
+}
+
+impl AsFd for NewRoot {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
     }
 }
 

@@ -1,8 +1,9 @@
-//! The last steps, after the new root was entered: limits, Landlock, capabilities, seccomp.
+//! The last steps of a workspace's or a room's first process, after it entered its root: limits, Landlock,
+//! capabilities, seccomp.
 
-use super::LaunchPlan;
 use super::devices::QUEUES;
 use super::shares::{self, at_most};
+use super::{LaunchPlan, SealPlan};
 use crate::sys;
 use crate::sys::seccomp::Nesting;
 use holm_keeper::plan::Stepped;
@@ -10,7 +11,7 @@ use holm_keeper::plan::{LaunchFailure, Part};
 use holm_keeper::wire::Defence;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, Scope,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 use rustix::process::{Resource, setrlimit};
 use std::io;
@@ -25,28 +26,48 @@ pub struct Sealed {
     pub renames: Option<OwnedFd>,
 }
 
-pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
+/// What Landlock lets programs write to.
+pub enum Writable<'a> {
+    /// The workspace's own directories.
+    Own(&'a LaunchPlan),
+    /// Everything: a room shows nothing else that is mounted writable.
+    Everything,
+}
+
+/// Whether renames are reported to the keeper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Renames {
+    Reported,
+    Unreported,
+}
+
+/// Seals this process. Neither it nor what it starts gets any right back.
+pub fn seal(
+    plan: &SealPlan,
+    writable: Writable<'_>,
+    renames: Renames,
+) -> Result<Sealed, LaunchFailure> {
     set_limits(plan).step(Part::Other, "set the limits")?;
-    if plan.keeper.has(Defence::Keyring) {
+    if plan.has(Defence::Keyring) {
         sys::process::fresh_session_keyring().step(Part::Other, "leave the session keyring")?;
     }
     rustix::process::setsid().step(Part::Other, "start a session")?;
     sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
     // Landlock forbids mounts, which nested user namespaces need.
     let landlock = !plan.nested
-        && plan.keeper.has(Defence::Landlock)
-        && restrict_files(plan)
+        && plan.has(Defence::Landlock)
+        && restrict_files(writable)
             .map_err(io::Error::other)
             .step(Part::Other, "set up Landlock")?;
     sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
     // Dropping capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    let renames = if plan.keeper.has(Defence::Mover) {
+    let renames = if renames == Renames::Reported && plan.has(Defence::Mover) {
         sys::notify::listen().step(Part::Seccomp, "have renames told")?
     } else {
         None
     };
-    if plan.keeper.has(Defence::Seccomp) {
+    if plan.has(Defence::Seccomp) {
         let nesting = if plan.nested {
             Nesting::Allowed
         } else {
@@ -57,8 +78,8 @@ pub fn seal(plan: &LaunchPlan) -> Result<Sealed, LaunchFailure> {
     Ok(Sealed { landlock, renames })
 }
 
-fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
-    if plan.keeper.has(Defence::CoreLimit) {
+fn set_limits(plan: &SealPlan) -> io::Result<()> {
+    if plan.has(Defence::CoreLimit) {
         // The workspace's memory must not reach the host. A limit of 0 would prevent core files,
         // but not a call of the host's crash handler with the core on its stdin; 1 prevents both,
         // and the filter keeps programs from changing it.
@@ -70,19 +91,36 @@ fn set_limits(plan: &LaunchPlan) -> io::Result<()> {
     shares::limit(plan)
 }
 
+type RuleError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A second line of defence behind the mounts: writing only in the workspace's own directories.
 /// Where the kernel has no Landlock nothing happens, and the status says so.
-fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+fn restrict_files(writable: Writable<'_>) -> Result<bool, RuleError> {
     let everything = AccessFs::from_all(ABI::V5);
-    let mut rules = Ruleset::default()
+    let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
         .scope(Scope::from_all(ABI::V6))?
-        .create()?
-        .add_rule(PathBeneath::new(
-            PathFd::new("/")?,
-            AccessFs::from_read(ABI::V5),
-        ))?;
+        .create()?;
+    let mut rules = match writable {
+        Writable::Own(plan) => allow_own(rules, plan)?,
+        Writable::Everything => rules.add_rule(PathBeneath::new(PathFd::new("/")?, everything))?,
+    };
+    // The kernel opens a queue through its own mount, not through the path below /dev.
+    if let Ok(queues) = PathFd::new(QUEUES) {
+        rules = rules.add_rule(PathBeneath::new(queues, everything))?;
+    }
+    let status = rules.restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// Reading everywhere, writing in the workspace's own directories.
+fn allow_own(mut rules: RulesetCreated, plan: &LaunchPlan) -> Result<RulesetCreated, RuleError> {
+    let everything = AccessFs::from_all(ABI::V5);
+    rules = rules.add_rule(PathBeneath::new(
+        PathFd::new("/")?,
+        AccessFs::from_read(ABI::V5),
+    ))?;
     let own = [
         plan.keeper.root.as_path(),
         &plan.home,
@@ -111,10 +149,5 @@ fn restrict_files(plan: &LaunchPlan) -> Result<bool, Box<dyn std::error::Error +
             rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
         }
     }
-    // The kernel opens a queue through its own mount, not through the path below /dev.
-    if let Ok(queues) = PathFd::new(QUEUES) {
-        rules = rules.add_rule(PathBeneath::new(queues, everything))?;
-    }
-    let status = rules.restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    Ok(rules)
 }

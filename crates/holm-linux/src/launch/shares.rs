@@ -8,7 +8,7 @@
 //! a lower limit inside leaves the rest to processes with a higher one. Terminals count for the
 //! machine, and each devpts has its own limit.
 
-use super::LaunchPlan;
+use super::{LaunchPlan, SealPlan};
 use crate::open_files;
 use holm_core::share;
 use holm_keeper::wire::Defence;
@@ -121,12 +121,12 @@ impl Drop for Together {
     }
 }
 
-/// Called in the workspace's first process. `processes` is the limit of the plan.
-pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
+/// Called in the first process of a workspace or a room. `processes` is the limit of the plan.
+pub fn limit(plan: &SealPlan) -> io::Result<()> {
     let share = |resource| {
         let most = getrlimit(resource)
             .maximum
-            .filter(|_| plan.keeper.has(Defence::Share));
+            .filter(|_| plan.has(Defence::Share));
         most.map(share::of_one)
     };
     for resource in LIMITED {
@@ -136,7 +136,7 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
     }
     // Counted in this user namespace, so other workspaces do not matter. All of them count against
     // the user's own limit.
-    let processes = [plan.limits.processes, share(Resource::Nproc)];
+    let processes = [plan.processes, share(Resource::Nproc)];
     if let Some(most) = processes.into_iter().flatten().min() {
         setrlimit(Resource::Nproc, at_most(most))?;
     }
@@ -144,9 +144,9 @@ pub fn limit(plan: &LaunchPlan) -> io::Result<()> {
 }
 
 /// The same for open files; programs start with the limit that holm was started with.
-pub fn limit_open_files(plan: &LaunchPlan) -> io::Result<()> {
+pub fn limit_open_files(plan: &SealPlan) -> io::Result<()> {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let hard = if plan.keeper.has(Defence::Share) {
+    let hard = if plan.has(Defence::Share) {
         share::open_files(hard)
     } else {
         hard

@@ -23,6 +23,9 @@ pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS) as u64;
 
+/// The new process is a child of this process's parent.
+pub const SIBLING: u64 = libc::CLONE_PARENT as u64;
+
 /// Forks into new namespaces (`flags`). The caller must have one thread only: the child continues
 /// with a copy of the caller's memory, and a lock held by another thread would never be released.
 pub fn clone_into(flags: u64) -> io::Result<Side> {
@@ -31,7 +34,10 @@ pub fn clone_into(flags: u64) -> io::Result<Side> {
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.flags = flags | libc::CLONE_PIDFD as u64;
     arguments.pidfd = (&raw mut pidfd) as u64;
-    arguments.exit_signal = libc::SIGCHLD as u64;
+    // A sibling takes over the signal of this process.
+    if flags & SIBLING == 0 {
+        arguments.exit_signal = libc::SIGCHLD as u64;
+    }
     // SAFETY: without CLONE_VM the child has its own copy of the address space, and without a
     // `stack` it goes on with a copy of this one, as after fork(2). `arguments` outlives the call.
     let answer = unsafe {

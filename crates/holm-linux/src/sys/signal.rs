@@ -1,4 +1,4 @@
-//! Signals: notifications about children, and signalling process groups.
+//! Signals: notifications about children, and signalling processes and their groups.
 
 use super::check;
 use std::io;
@@ -36,5 +36,15 @@ pub fn group(leader: i32, signal: i32) -> io::Result<()> {
     }
     // SAFETY: no pointers; `leader` is above 1, so neither "everyone" nor "my own group" is meant.
     check(unsafe { libc::kill(-leader, signal) }.into())?;
+    Ok(())
+}
+
+/// Signals one process of this namespace. Any signal number of the kernel may be meant.
+pub fn one(pid: i32, signal: i32) -> io::Result<()> {
+    if pid <= 1 {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: no pointers; `pid` is above 1, so neither "everyone" nor "my own group" is meant.
+    check(unsafe { libc::kill(pid, signal) }.into())?;
     Ok(())
 }

@@ -173,7 +173,7 @@ impl<S: Surroundings> Gateway<S> {
 }
 
 /// Tries all addresses; the first one gets a head start.
-async fn connect(places: Vec<SocketAddr>) -> io::Result<TcpStream> {
+pub async fn connect(places: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut places = places.into_iter();
     let mut attempts = JoinSet::new();
     let mut failure = io::Error::from(io::ErrorKind::NotFound);

@@ -14,6 +14,7 @@ mod relay;
 mod resolver;
 mod upstream;
 
+pub(crate) use dial::connect as connect_first;
 pub use entry::{Carried, Entry, EntryKind, Process};
 pub use lookup::LookupFailure;
 pub use placeholders::{

@@ -25,7 +25,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// A connection to the destination, `host:port`.
-    pub(super) async fn connect(&self, destination: &str) -> io::Result<TcpStream> {
+    pub(crate) async fn connect(&self, destination: &str) -> io::Result<TcpStream> {
         match tokio::time::timeout(PATIENCE, self.ask(destination)).await {
             Ok(result) => result,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),

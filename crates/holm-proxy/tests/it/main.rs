@@ -10,4 +10,5 @@ mod front_hostile;
 mod front_hosts;
 mod front_passes;
 mod front_protocols;
+mod outgoing;
 mod socks;

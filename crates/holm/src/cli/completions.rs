@@ -104,6 +104,24 @@ pub fn trashed_labels() -> ArgValueCompleter {
     })
 }
 
+/// Completes the name of an image.
+pub fn images() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        let known = connect::block_on(async {
+            let list = async { connect::running().await?.images().await };
+            match tokio::time::timeout(PATIENCE, list).await {
+                Ok(list) => list.map(|list| list.images),
+                Err(_) => Ok(Vec::new()),
+            }
+        });
+        let names = known.unwrap_or_default().into_iter();
+        let names = names.map(|image| image.reference.familiar());
+        let typed = typed.to_string_lossy();
+        let names = names.filter(|name| name.starts_with(&*typed));
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
 fn candidates(typed: &str, names: Vec<(String, String)>) -> Vec<String> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for (label, _) in &names {

@@ -77,6 +77,7 @@ fn shared(text: &mut String, disk: &Disk) {
             "repository data",
             disk.repositories.iter().map(|it| it.bytes).sum(),
         ),
+        ("images", disk.images),
         ("holm", disk.programs),
         ("leftovers", disk.leftovers),
         ("other", disk.other),

@@ -120,6 +120,7 @@ const TASKS: [Task; 7] = [
         )],
         more: &[
             "secret",
+            "image",
             "trust",
             "project",
             "mcp",

@@ -39,6 +39,7 @@ mod gutter;
 mod habits;
 mod help;
 mod here;
+mod image;
 mod inbox;
 mod init;
 mod lines;
@@ -223,6 +224,7 @@ verbs! {
     Assign(assign::AssignArgs),
     Sync(sync::SyncArgs),
     Reload(reload::ReloadArgs),
+    Image(image::ImageArgs),
     Secret(secret::SecretArgs),
     Egress(egress::EgressArgs),
     Here(here::HereArgs),

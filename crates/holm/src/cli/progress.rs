@@ -6,6 +6,7 @@ use super::Context;
 use super::figures::{count, cut, duration, grouped};
 use super::output::{FAINT, GOOD, HINT, for_bar, printable};
 use super::terminal;
+use holm_core::config::rough_size;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -90,7 +91,13 @@ impl<'a> Progress<'a> {
     /// Reports `done` of `total` files, which is 0 when unknown.
     pub fn report(&mut self, step: &str, done: u64, total: u64) {
         let mut step = Step::parse(step);
-        step.files = (done, total.max(done));
+        match step.name.as_str() {
+            "pull" if total > 0 => {
+                step.last = format!("{} of {}", rough_size(done), rough_size(total.max(done)));
+            }
+            "unpack" if total > 0 => step.last = format!("layer {done} of {total}"),
+            _ => step.files = (done, total.max(done)),
+        }
         if let Some(at) = self.coming.iter().position(|one| one.name == step.name) {
             let before = self.coming.drain(..=at).next_back();
             if let (Some(coming), true) = (before, step.text.is_empty()) {
@@ -214,6 +221,7 @@ impl Step {
         let (name, text) = match (first, place.strip_prefix("seed of ")) {
             ("checking", _) => ("code", String::new()),
             ("setup", _) => ("setup", text.to_owned()),
+            ("pull" | "unpack" | "read", _) => (first, text.to_owned()),
             (_, Some(volume)) => {
                 let volume = volume.split(' ').next().unwrap_or_default();
                 ("data", format!("{volume}: {text}"))
@@ -321,6 +329,7 @@ mod tests {
         check("setup 1/2: npm ci", ["setup", "npm ci", ""]);
         check("setup 1/2: npm ci  7 of 9", ["setup", "npm ci", "7 of 9"]);
         check("seed of pg 1/1: ./seed  x", ["data", "pg: ./seed", "x"]);
+        check("pull: a/b:1", ["pull", "a/b:1", ""]);
         check("reading changed files", ["reading changed files", "", ""]);
     }
 

@@ -54,6 +54,7 @@ pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> 
     let parts = Parts {
         store: |paths| Ok(Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?)),
         drivers,
+        network: network::source,
         mcp,
         dashboard: page::ASSETS,
     };

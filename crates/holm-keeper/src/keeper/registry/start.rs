@@ -1,10 +1,11 @@
 //! Starts programs: the request to init, the streams, and init's answer.
 
-use super::{Purpose, Registry, Starting};
+use super::{InitNumber, InitOf, KILLED, Purpose, Registry, Starting};
 use crate::descriptors::{self, is_too_many};
+use crate::keeper::rooms::Room;
 use crate::stdio;
 use crate::wire::{Defence, FromInit, Spawn, ToInit};
-use std::io::{self, PipeWriter};
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLockWriteGuard, mpsc};
@@ -23,6 +24,13 @@ pub enum Started {
     },
 }
 
+/// Which init starts a program, and for whom.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    purpose: Purpose,
+    init: InitOf<'a>,
+}
+
 /// Which side created the streams of a program.
 enum Made {
     Here,
@@ -38,6 +46,38 @@ impl Registry {
         self.start_as(Purpose::Command, spawn, exit)
     }
 
+    /// Starts a program without a client in a room.
+    pub fn start_in_room(
+        &self,
+        room: &Room,
+        spawn: Spawn,
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
+        let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
+        let how = How {
+            purpose: Purpose::Background,
+            init: InitOf::Room(room),
+        };
+        self.start_now(how, spawn, exit)
+    }
+
+    /// Waits for the end of a program in a room, at most for `limit`.
+    pub fn wait_for_end(&self, room: &Room, pid: i32, limit: Duration) {
+        let program = (room.number(), pid);
+        self.wait_while(limit, |state| state.running.contains_key(&program));
+    }
+
+    /// An init is gone, and with it everything that it started.
+    pub fn end_init(&self, init: InitNumber) {
+        let mut state = self.state();
+        state.starting.retain(|_, starting| starting.by != init);
+        let programs = state.running.extract_if(|(by, _), _| *by == init);
+        for (_, mut running) in programs {
+            let _ = running.exit.write_all(&[KILLED]);
+        }
+        self.changed.notify_all();
+    }
+
     /// The same for a program without a client.
     pub fn start_in_background(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
         self.start_as(Purpose::Background, spawn, exit)
@@ -50,20 +90,24 @@ impl Registry {
 
     /// For the holder of that guard.
     pub fn start_while_held(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_now(Purpose::Background, spawn, exit)
+        let how = How {
+            purpose: Purpose::Background,
+            init: InitOf::Workspace,
+        };
+        self.start_now(how, spawn, exit)
     }
 
     fn start_as(&self, purpose: Purpose, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
         let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
-        self.start_now(purpose, spawn, exit)
+        let how = How {
+            purpose,
+            init: InitOf::Workspace,
+        };
+        self.start_now(how, spawn, exit)
     }
 
-    fn start_now(
-        &self,
-        purpose: Purpose,
-        mut spawn: Spawn,
-        exit: PipeWriter,
-    ) -> io::Result<Started> {
+    fn start_now(&self, how: How<'_>, mut spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+        let How { purpose, init } = how;
         spawn.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let sequence = spawn.sequence;
         let streams = spawn.streams.take();
@@ -73,6 +117,7 @@ impl Registry {
             .unwrap_or_default();
         let (reply, answer) = mpsc::channel();
         let starting = Starting {
+            by: init.number(),
             reply,
             exit,
             purpose,
@@ -84,13 +129,13 @@ impl Registry {
         }
         let borrowed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
         let mut message = ToInit::Spawn(spawn);
-        let mut sent = self.send_to_init(&message, &borrowed).map(|()| Made::Here);
+        let mut sent = self.send_to(init, &message, &borrowed).map(|()| Made::Here);
         let may_take = self.plan.has(Defence::TakenDescriptors);
         if may_take && sent.as_ref().is_err_and(is_too_many) {
             if let ToInit::Spawn(spawn) = &mut message {
                 spawn.streams = streams;
             }
-            sent = self.send_to_init(&message, &[]).map(|()| Made::Inside);
+            sent = self.send_to(init, &message, &[]).map(|()| Made::Inside);
         }
         if let ToInit::Spawn(spawn) = &mut message {
             // They may contain secrets.
@@ -112,32 +157,44 @@ impl Registry {
             ((Made::Inside, Started::Running { pid, ends }), Some(streams))
                 if !stdio::are_pipes(&ends, streams) =>
             {
-                self.signal(pid, libc::SIGKILL);
+                self.kill_by(init, pid);
                 Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
             }
             ((_, started), _) => Ok(started),
         }
     }
 
+    /// Has an init kill the group of a program that it started.
+    fn kill_by(&self, init: InitOf<'_>, pid: i32) {
+        let signal = libc::SIGKILL;
+        // A broken link ends everything of that init anyway.
+        let _ = self.send_to(init, &ToInit::Signal { pid, signal }, &[]);
+    }
+
     /// The message with descriptors that init could not send. A program whose streams or terminal
     /// the keeper cannot take is ended.
     pub(super) fn take_left(
         &self,
+        from: InitOf<'_>,
         numbers: Vec<i32>,
         message: FromInit,
     ) -> (FromInit, Vec<OwnedFd>) {
         let taken = if self.plan.has(Defence::TakenDescriptors) {
-            self.platform.take_descriptors(&numbers)
+            let init = match from {
+                InitOf::Workspace => self.init(),
+                InitOf::Room(room) => room.pidfd(),
+            };
+            self.platform.take_descriptors(init, &numbers)
         } else {
             Err(io::Error::from_raw_os_error(libc::ETOOMANYREFS))
         };
         // A broken link ends the workspace anyway.
-        let _ = self.send_to_init(&ToInit::Close { numbers }, &[]);
+        let _ = self.send_to(from, &ToInit::Close { numbers }, &[]);
         match (taken, message) {
             (Ok(taken), message) => (message, taken),
             (Err(error), FromInit::Spawned { sequence, pid }) => {
                 complain!("descriptors cannot be taken from init: {error}");
-                self.signal(pid, libc::SIGKILL);
+                self.kill_by(from, pid);
                 let (code, cause) =
                     Started::cannot(&io::Error::from_raw_os_error(libc::ETOOMANYREFS));
                 let not = FromInit::NotSpawned {

@@ -4,7 +4,9 @@
 //! Services live as long as the keeper and survive any daemon. Their state is also written beside
 //! the workspace at every change, so it is known after the keeper is gone.
 
+mod ending;
 mod helper;
+mod image;
 mod lines;
 mod listening;
 mod log;
@@ -400,7 +402,8 @@ impl Supervisor {
             let after = services.iter().find(|service| service.name == name);
             let is_other = |before: &Current, after: &Service| {
                 let before = &before.service;
-                (&before.run, &before.env, &before.ready) != (&after.run, &after.env, &after.ready)
+                (&before.run, &before.env, &before.ready, &before.image)
+                    != (&after.run, &after.env, &after.ready, &after.image)
             };
             before
                 .zip(after)
@@ -530,31 +533,6 @@ impl Supervisor {
         let names = unbuilt.map(|(_, current)| current.service.name.clone());
         if let Err(error) = self.unbuilt.note(names.collect()) {
             complain!("cannot write down what has to be built: {error}");
-        }
-    }
-
-    /// Signals the process group at once; a helper inside signals the service's other processes.
-    fn end(&mut self, index: usize, signal: i32, grace: Duration) {
-        let current = &self.runs[index];
-        let name = current.service.name.clone();
-        let leader = current.pid.unwrap_or_default();
-        if self.graph.life(index).pid().is_some() {
-            self.registry.signal(leader.cast_signed(), signal);
-        }
-        let mailbox = Mailbox {
-            services: Arc::clone(&self.services),
-            index,
-            run: current.number,
-        };
-        let registry = Arc::clone(&self.registry);
-        let thread = std::thread::Builder::new().stack_size(STACK);
-        let spawned = thread.spawn(move || {
-            run::end_all(&registry, &name, leader, grace);
-            mailbox.tell(Event::Gone);
-        });
-        if let Err(error) = spawned {
-            // The group got the signal; the time limit handles the rest.
-            complain!("a service cannot be ended: {error}");
         }
     }
 

@@ -46,6 +46,14 @@ impl Probing {
         }
     }
 
+    /// The project's own command.
+    pub fn command(&self) -> Option<&str> {
+        match &self.probe {
+            Probe::Command { command } => Some(command),
+            _ => None,
+        }
+    }
+
     /// The text to wait for.
     pub fn text(&self) -> Option<&str> {
         match &self.probe {

@@ -4,6 +4,7 @@
 //! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
 //! output stays in the pipe, and the service blocks.
 
+use super::image::{self, Entered};
 use super::lines::{Lines, Missing};
 use super::log::Log;
 use super::probe::{Asking, Probing};
@@ -56,6 +57,8 @@ pub struct Run {
 /// A running program with its two outputs.
 struct Pump {
     run: Run,
+    /// The room of a service that runs from an image.
+    entered: Option<Entered>,
     outputs: [Output; 2],
     /// `None`: it has ended.
     exit: Option<PipeReader>,
@@ -81,16 +84,33 @@ impl Run {
             end_all(&self.registry, &self.service.name, earlier, LEFTOVER_GRACE);
         }
         let memory_kills = self.registry.memory_kills().update_count();
-        let (started, exit) = match self.spawn() {
+        let entered = match self.part {
+            Part::Serve => image::enter(&self.registry, &self.service),
+            Part::Build => Ok(None),
+        };
+        let entered = match entered {
+            Ok(entered) => entered,
+            Err(error) => return self.not_started(126, error.to_string()),
+        };
+        let (started, exit) = match self.spawn(entered.as_ref()) {
             Ok((started, exit)) => (started, Some(exit)),
             Err(error) => (Started::not(&error), None),
         };
-        let (pid, ends) = match started {
-            Started::Running { pid, ends } => (pid, ends),
-            Started::Not { code, cause, .. } => return self.not_started(code, cause),
+        let started = match started {
+            Started::Running { pid, ends } => match <[OwnedFd; 2]>::try_from(ends) {
+                Ok(outputs) => Ok((pid, outputs)),
+                Err(_) => Err((126, "init passed no streams".to_owned())),
+            },
+            Started::Not { code, cause, .. } => Err((code, cause)),
         };
-        let Ok([out, err]) = <[OwnedFd; 2]>::try_from(ends) else {
-            return self.not_started(126, "init passed no streams".to_owned());
+        let (pid, [out, err]) = match started {
+            Ok(started) => started,
+            Err((code, cause)) => {
+                if let Some(entered) = entered {
+                    entered.room.end(&self.registry);
+                }
+                return self.not_started(code, cause);
+            }
         };
         match self.part {
             Part::Serve => self.mailbox.tell(Event::Started {
@@ -110,6 +130,7 @@ impl Run {
                 Part::Serve => Probing::of(&self.service),
                 Part::Build => None,
             },
+            entered,
             run: self,
             outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
             exit,
@@ -147,25 +168,34 @@ impl Run {
         note(&self.log, text);
     }
 
-    fn spawn(&self) -> io::Result<(Started, PipeReader)> {
+    fn spawn(&self, entered: Option<&Entered>) -> io::Result<(Started, PipeReader)> {
         let (exit, exit_inside) = io::pipe()?;
         let secrets = &self.registry.secrets;
-        let mut env = environment(&self.registry, &self.service);
         let receiver = Some(Receiver::Service(&self.service.name));
         let given = secrets.due(receiver);
-        env.extend(given.variables);
-        let spawn = Spawn {
-            sequence: 0,
-            argv: ["sh", "-c", self.command()]
-                .map(|text| text.as_bytes().to_vec())
-                .to_vec(),
-            env,
-            cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
-            terminal: None,
-            domain: secrets.domain(receiver),
-            streams: Some(OUTPUTS),
+        let mut env = match entered {
+            Some(entered) => entered.environment(&self.registry, &self.service),
+            None => environment(&self.registry, &self.service),
         };
-        let started = self.registry.start_in_background(spawn, exit_inside)?;
+        env.extend(given.variables);
+        let started = if let Some(entered) = entered {
+            let spawn = entered.spawn(entered.argv(&self.service), env, OUTPUTS);
+            self.registry
+                .start_in_room(&entered.room, spawn, exit_inside)?
+        } else {
+            let spawn = Spawn {
+                sequence: 0,
+                argv: ["sh", "-c", self.command()]
+                    .map(|text| text.as_bytes().to_vec())
+                    .to_vec(),
+                env,
+                cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
+                terminal: None,
+                domain: secrets.domain(receiver),
+                streams: Some(OUTPUTS),
+            };
+            self.registry.start_in_background(spawn, exit_inside)?
+        };
         if let Started::Running { pid, ends } = &started {
             secrets.note_given(receiver, given.received, *pid);
             for output in ends {
@@ -222,11 +252,16 @@ impl Pump {
         let Some(probing) = &mut self.probing else {
             return;
         };
-        let argv = probing.question();
-        let environment = environment(&self.run.registry, &self.run.service);
-        // The probe may be a command of the project.
-        let domain = self.run.registry.secrets.domain(None);
-        match argv.map(|argv| helper(&self.run.registry, argv, environment, domain)) {
+        let (registry, service) = (&self.run.registry, &self.run.service);
+        let asked = match (probing.command(), &self.entered) {
+            (Some(command), Some(entered)) => Some(entered.probe(registry, service, command)),
+            _ => probing.question().map(|argv| {
+                // The probe may be a command of the project.
+                let domain = registry.secrets.domain(None);
+                helper(registry, argv, environment(registry, service), domain)
+            }),
+        };
+        match asked {
             Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
             Some(Err(error)) => {
                 complain!("service {}: cannot ask: {error}", self.run.service.name);
@@ -319,6 +354,9 @@ impl Pump {
     /// The program ended: logs its last output first, then reports the exit.
     fn exited(&mut self) {
         let Some(exit) = self.exit.take() else { return };
+        if let Some(entered) = &self.entered {
+            entered.room.end(&self.run.registry);
+        }
         let mut code = [0];
         let read = rustix::io::read(&exit, &mut code);
         let code = if read == Ok(1) { code[0] } else { 255 };

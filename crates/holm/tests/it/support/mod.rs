@@ -6,11 +6,18 @@ mod census;
 mod door;
 mod elsewhere;
 mod follow;
+mod image;
 mod island;
+#[allow(dead_code, reason = "the tests of holm-image use all of it")]
+#[path = "../../../../holm-image/tests/it/support.rs"]
+mod packed;
 mod place;
 mod port;
 mod probe;
 mod ran;
+#[allow(dead_code, reason = "the tests of holm-image use all of it")]
+#[path = "../../../../holm-image/tests/it/server.rs"]
+mod registry;
 mod remote;
 mod repository;
 mod running;
@@ -24,11 +31,14 @@ pub use browser::{Chromium, FirefoxTab, Tab};
 pub use census::{Census, Process, is_gone, keeper_below, state_of};
 pub use door::{Door, JSON, Reply, UPGRADE, read_head};
 pub use follow::follow;
+pub use image::TestImage;
 pub use island::Island;
+pub use packed::{Image, MANIFEST, Tar, image, index};
 pub use place::Place;
 pub use port::{background, fetch, free_port, host_port, port_of, take};
 pub use probe::Attempts;
 pub use ran::Ran;
+pub use registry::Registry;
 pub use repository::Repository;
 pub use running::{Running, send};
 pub use skip::skipped;

@@ -1,0 +1,46 @@
+//! Ends a service with everything that it started, in a thread of its own.
+
+use super::{Mailbox, STACK, Supervisor, image, run};
+use holm_core::service::Event;
+use std::sync::Arc;
+use std::time::Duration;
+
+// === impl Supervisor ===
+
+impl Supervisor {
+    /// Signals the process group at once; a helper inside signals the service's other processes. The first process of
+    /// a service in a room gets the stop signal of its image.
+    pub(super) fn end(&mut self, index: usize, signal: i32, grace: Duration) {
+        let current = &self.runs[index];
+        let name = current.service.name.clone();
+        let leader = current.pid.unwrap_or_default();
+        let room = self.registry.rooms.find(&name);
+        let is_up = self.graph.life(index).pid().is_some();
+        if is_up && room.is_none() {
+            self.registry.signal(leader.cast_signed(), signal);
+        }
+        let mailbox = Mailbox {
+            services: Arc::clone(&self.services),
+            index,
+            run: current.number,
+        };
+        let registry = Arc::clone(&self.registry);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let spawned = thread.spawn(move || {
+            match room {
+                Some(room) => {
+                    let plan = registry.room_plan(&name);
+                    let stop = plan.map_or(signal, |plan| plan.start.stop_signal);
+                    let gently = (signal != libc::SIGKILL && is_up).then_some((stop, grace));
+                    image::end(&registry, &room, leader.cast_signed(), gently);
+                }
+                None => run::end_all(&registry, &name, leader, grace),
+            }
+            mailbox.tell(Event::Gone);
+        });
+        if let Err(error) = spawned {
+            // The group got the signal; the time limit handles the rest.
+            complain!("a service cannot be ended: {error}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A room: the root of one image in which a service of the workspace runs. The driver plans it, the platform makes it
+//! ([`Platform::make_room`](crate::platform::Platform::make_room)), the keeper starts the service's program in it.
+
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// What the room of one service consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoomPlan {
+    pub service: String,
+    /// Unpacked layers of the image on the host, top first. All rooms share them and none can change them.
+    pub layers: Vec<PathBuf>,
+    /// The directory of the service's own files on the host. Its parent exists.
+    pub own: PathBuf,
+    /// Where the room shows the workspace's tree.
+    pub tree: Option<PathBuf>,
+    /// Paths of the volumes that the room shows, the same as in the workspace.
+    pub volumes: Vec<PathBuf>,
+    /// Directories that the image expects: its working directory and its `VOLUME`s. Missing ones are created.
+    pub directories: Vec<PathBuf>,
+    pub start: ImageStart,
+}
+
+/// How the program of an image starts and ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageStart {
+    pub entrypoint: Vec<String>,
+    pub command: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    /// As the image writes it.
+    pub user: Option<String>,
+    /// Absolute.
+    pub directory: Option<String>,
+    pub stop_signal: i32,
+}
+
+/// The first process of a room. It is a child of the keeper and is not reaped before its end is handled, so pid and
+/// pidfd stay valid.
+pub struct RoomInit {
+    pub pidfd: OwnedFd,
+    pub pid: i32,
+    pub link: UnixStream,
+    /// `$HOME` of the image's user.
+    pub home: String,
+    /// How the platform recognises processes of the room.
+    pub namespace: PathBuf,
+}

@@ -1,0 +1,206 @@
+//! Plans the rooms of services that run from images. Images are resolved to directories here and nowhere else, so no
+//! host path leaves the driver.
+
+use super::{LinuxDriver, disk_fault, volume};
+use crate::Layout;
+use holm_core::image_reference::ImageDigest;
+use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
+use holm_core::{Code, Fault};
+use holm_engine::try_blocking;
+use holm_image::{ImageConfig, Images, ImagesError};
+use holm_keeper::directories::WorkspaceDirs;
+use holm_keeper::room::{ImageStart, RoomPlan};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many digits of a manifest name the files of a room.
+const DIGITS: usize = 16;
+
+/// The rooms of a workspace that is about to start. Files of rooms that are not among them are set aside.
+pub async fn plan(
+    driver: &LinuxDriver,
+    spec: &WorkspaceSpec,
+    dirs: &WorkspaceDirs,
+) -> Result<Vec<RoomPlan>, Fault> {
+    let rooms = dirs.rooms();
+    let is_used = spec.services.iter().any(|service| service.image.is_some());
+    if !is_used && !rooms.exists() {
+        return Ok(Vec::new());
+    }
+    let (layout, spec, dirs) = (Arc::clone(&driver.layout), spec.clone(), dirs.clone());
+    try_blocking(move || {
+        let planned = plan_all(&layout, &spec, &rooms)?;
+        let kept: BTreeSet<PathBuf> = planned.iter().map(|room| room.own.clone()).collect();
+        let swept = prepare(&rooms, &dirs, &kept);
+        swept
+            .map_err(|error| disk_fault(error, format!("cannot make the rooms of {}", spec.id)))?;
+        Ok(planned)
+    })
+    .await
+}
+
+/// Whether a service sees the volume at this path in its room.
+pub fn shows(spec: &WorkspaceSpec, service: &Service, place: &Path) -> bool {
+    let image = service.image.as_ref();
+    image.is_some_and(|image| volumes(spec, image).iter().any(|path| path == place))
+}
+
+fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<RoomPlan>, Fault> {
+    let mut planned = Vec::new();
+    let mut images = None;
+    for service in &spec.services {
+        let Some(image) = &service.image else {
+            continue;
+        };
+        let images = match &images {
+            Some(images) => images,
+            None => {
+                let opened = Images::open(&layout.images());
+                images.insert(opened.map_err(|error| unusable(service, image, error))?)
+            }
+        };
+        let root = images.root(&image.manifest);
+        let root = root.map_err(|error| unusable(service, image, error))?;
+        let start = start(&root.config, service, image)?;
+        let directories = root.config.volumes.iter().map(PathBuf::from);
+        planned.push(RoomPlan {
+            service: service.name.clone(),
+            layers: root.layers,
+            own: rooms.join(format!("{}-{}", service.name, short(&image.manifest))),
+            tree: image.tree.clone(),
+            volumes: volumes(spec, image),
+            directories: directories
+                .chain(start.directory.as_ref().map(PathBuf::from))
+                .collect(),
+            start,
+        });
+    }
+    Ok(planned)
+}
+
+fn short(manifest: &ImageDigest) -> &str {
+    &manifest.hex()[..DIGITS]
+}
+
+fn volumes(spec: &WorkspaceSpec, image: &ServiceImage) -> Vec<PathBuf> {
+    let volumes = spec.volumes.iter();
+    let seen = volumes.filter(|volume| image.volumes.contains(&volume.name));
+    seen.map(|volume| volume.path.clone()).collect()
+}
+
+fn start(
+    config: &ImageConfig,
+    service: &Service,
+    image: &ServiceImage,
+) -> Result<ImageStart, Fault> {
+    if config.entrypoint.is_empty() && config.command.is_empty() && service.run.is_empty() {
+        return Err(Fault::new(
+            Code::StartFailed,
+            format!("the image {} names no program to start", image.reference),
+            format!("give [services.{}] a `run` in holm.toml", service.name),
+        ));
+    }
+    let stop_signal = match &config.stop_signal {
+        None => libc::SIGTERM,
+        Some(name) => signal_named(name).ok_or_else(|| {
+            let reference = &image.reference;
+            Fault::new(
+                Code::StartFailed,
+                format!("the image {reference} has the unknown stop signal `{name}`"),
+                "use another version of the image",
+            )
+        })?,
+    };
+    Ok(ImageStart {
+        entrypoint: config.entrypoint.clone(),
+        command: config.command.clone(),
+        environment: config.environment.clone(),
+        user: config.user.clone(),
+        directory: config.working_directory.clone(),
+        stop_signal,
+    })
+}
+
+/// `SIGTERM`, `TERM`, `15`, `SIGRTMIN+3`.
+fn signal_named(text: &str) -> Option<i32> {
+    const NAMED: [(&str, i32); 12] = [
+        ("HUP", libc::SIGHUP),
+        ("INT", libc::SIGINT),
+        ("QUIT", libc::SIGQUIT),
+        ("ABRT", libc::SIGABRT),
+        ("KILL", libc::SIGKILL),
+        ("USR1", libc::SIGUSR1),
+        ("USR2", libc::SIGUSR2),
+        ("ALRM", libc::SIGALRM),
+        ("TERM", libc::SIGTERM),
+        ("CONT", libc::SIGCONT),
+        ("WINCH", libc::SIGWINCH),
+        ("PWR", libc::SIGPWR),
+    ];
+    let (least, most) = (1, libc::SIGRTMAX());
+    let is_signal = |number: &i32| (least..=most).contains(number);
+    if let Ok(number) = text.parse() {
+        return Some(number).filter(is_signal);
+    }
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    if let Some(rest) = name.strip_prefix("RTMIN") {
+        let offset: i32 = rest.strip_prefix('+').unwrap_or("0").parse().ok()?;
+        return libc::SIGRTMIN().checked_add(offset).filter(is_signal);
+    }
+    let mut named = NAMED.iter();
+    named.find(|(known, _)| *known == name).map(|named| named.1)
+}
+
+/// Makes the directory of the rooms. What another image of a service left is not shown any more.
+fn prepare(rooms: &Path, dirs: &WorkspaceDirs, kept: &BTreeSet<PathBuf>) -> io::Result<()> {
+    fs::create_dir_all(rooms)?;
+    for entry in fs::read_dir(rooms)? {
+        let path = entry?.path();
+        if !kept.contains(&path) {
+            volume::set_aside(dirs, &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn unusable(service: &Service, image: &ServiceImage, error: ImagesError) -> Fault {
+    let (name, reference) = (&service.name, &image.reference);
+    Fault::new(
+        Code::ImageNotFound,
+        format!("the service {name} cannot run in the image {reference}"),
+        format!("`holm image pull {reference}` fetches it again"),
+    )
+    .because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signal_named;
+
+    #[test]
+    fn stop_signals_of_images() {
+        let check = |text: &str, expected: Option<i32>| {
+            assert_eq!(signal_named(text), expected, "{text}");
+        };
+        check("SIGTERM", Some(15));
+        check("int", Some(2));
+        check("3", Some(3));
+        check("SIGRTMIN+3", Some(libc::SIGRTMIN() + 3));
+        check("RTMIN", Some(libc::SIGRTMIN()));
+        for wrong in [
+            "",
+            "0",
+            "-9",
+            "999",
+            "SIGNONE",
+            "SIGRTMIN+99",
+            "SIGRTMIN+99999999999",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Rooms: a service of the workspace that runs in the root of an image.
+//!
+//! A room has a mount namespace of its own and shares all other namespaces with the workspace. It is made by a role of
+//! its own, because only fresh processes enter namespaces. The role builds the root ([`root`]), then starts the room's
+//! init as a child of the keeper and ends. Init runs the code of this program without executing a file: no file of the
+//! image is read or run before the seal, and an image needs no library for it.
+
+mod members;
+mod root;
+
+pub use members::{Leaving, signal_members};
+
+use crate::cgroup::Group;
+use crate::launch::{self, Renames, SealPlan, Writable, shares};
+use crate::open_files;
+use crate::sys;
+use crate::sys::clone::{SIBLING, Side, clone_into};
+use crate::system::Kernel;
+use holm_keeper::init;
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::room::{RoomInit, RoomPlan};
+use rustix::process::{
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open,
+    pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, waitid,
+};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The hidden first argument of a process that makes a room.
+pub const ROLE: &str = "__room";
+
+/// The name of its process, and of the room's init.
+const NAME: &str = "holm-room";
+
+/// What the role is told on its stdin.
+#[derive(Serialize, Deserialize)]
+pub struct Order {
+    pub room: RoomPlan,
+    /// Where the tree is in the workspace.
+    pub tree: PathBuf,
+    /// Names of the secret files that the room shows.
+    pub secrets: Vec<String>,
+    pub seal: SealPlan,
+    /// The limit of open files that programs start with.
+    pub open_files: u64,
+}
+
+/// The workspace that the room belongs to.
+pub struct Site<'a> {
+    pub program: &'a Path,
+    pub init: BorrowedFd<'a>,
+    pub group: Option<&'a Group>,
+}
+
+/// What the role and the init that it becomes tell the keeper. Each is one line on stdout, which init closes.
+#[derive(Serialize, Deserialize)]
+enum Report {
+    /// The process that becomes init, as the keeper names it.
+    Started {
+        pid: i32,
+    },
+    Sealed {
+        home: String,
+        /// The mount namespace, as `/proc` names it.
+        namespace: PathBuf,
+    },
+    Failed(LaunchFailure),
+}
+
+/// Makes a room and waits until its init is sealed. The room ends with the calling thread.
+pub fn make(site: &Site<'_>, order: &Order) -> io::Result<RoomInit> {
+    let (link, link_inside) = UnixStream::pair()?;
+    let passed = vec![site.init.try_clone_to_owned()?, OwnedFd::from(link_inside)];
+    let mut command = Command::new(site.program);
+    // Programs inside see the name: it must not be a path of the host.
+    command.arg0(NAME).arg(ROLE);
+    for descriptor in &passed {
+        command.arg(descriptor.as_raw_fd().to_string());
+    }
+    command
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    sys::command::pass(&mut command, passed);
+    let mut child = command.spawn()?;
+    // The closure that passes them has the copies of this process.
+    drop(command);
+    let said = converse(&mut child, site, order);
+    // It ends when it has started init.
+    let _ = child.wait();
+    hear(&said?, link)
+}
+
+/// Gives the role its order. What it makes is the workspace's from the beginning, and counts as such.
+fn converse(child: &mut Child, site: &Site<'_>, order: &Order) -> io::Result<String> {
+    if let Some(group) = site.group {
+        group.take_in(child.id())?;
+    }
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(&serde_json::to_vec(order)?)?;
+    }
+    let mut said = String::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_string(&mut said)?;
+    }
+    Ok(said)
+}
+
+/// The lines of the role and of init come in any order.
+fn hear(said: &str, link: UnixStream) -> io::Result<RoomInit> {
+    let (mut started, mut sealed, mut failure) = (None, None, None);
+    for line in said.lines() {
+        match serde_json::from_str(line)? {
+            Report::Started { pid } => {
+                let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+                started = Some((pid, pidfd_open(number, PidfdFlags::empty())?));
+            }
+            Report::Sealed { home, namespace } => sealed = Some((home, namespace)),
+            Report::Failed(error) => failure = Some(error),
+        }
+    }
+    if let Some((home, namespace)) = sealed
+        && let Some((pid, pidfd)) = started.take()
+    {
+        return Ok(RoomInit {
+            pidfd,
+            pid,
+            link,
+            home,
+            namespace,
+        });
+    }
+    if let Some((_, pidfd)) = started {
+        // It failed, and ends by itself.
+        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+    }
+    Err(match failure {
+        Some(failure) => io::Error::other(format!("cannot {failure}")),
+        None => io::Error::other("the process that makes its room ended early"),
+    })
+}
+
+/// The role. The arguments are the numbers of two descriptors: the workspace's init, and the link of the new one.
+pub fn main() -> ! {
+    let mut numbers = std::env::args()
+        .skip(2)
+        .filter_map(|text| text.parse().ok());
+    let (Some(init), Some(link)) = (numbers.next(), numbers.next()) else {
+        std::process::exit(2)
+    };
+    let (init, link) = (sys::process::inherited(init), sys::process::inherited(link));
+    let code = match build(init, link) {
+        Ok(pid) => tell(&Report::Started { pid }).is_err().into(),
+        Err(failure) => {
+            // If the keeper is gone, there is no process left to inform.
+            let _ = tell(&Report::Failed(failure));
+            1
+        }
+    };
+    std::process::exit(code)
+}
+
+/// One system call, so that lines of two processes do not mix.
+fn tell(report: &Report) -> io::Result<()> {
+    let mut line = serde_json::to_vec(report)?;
+    line.push(b'\n');
+    io::stdout().write_all(&line)?;
+    io::stdout().flush()
+}
+
+/// Builds the root and starts init in it; returns init's pid. Init itself does not return from here.
+fn build(init: OwnedFd, link: OwnedFd) -> Result<i32, LaunchFailure> {
+    // Programs of the workspace see this process as soon as it is in their pid namespace, and are the same user.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .step(Part::Other, "keep others from looking into it")?;
+    sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
+    for descriptor in [&init, &link] {
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)
+            .step(Part::Other, "keep its descriptors")?;
+    }
+    let mut text = Vec::new();
+    io::stdin()
+        .read_to_end(&mut text)
+        .step(Part::Other, "read the plan of the room")?;
+    let order: Order = serde_json::from_slice(&text)
+        .map_err(io::Error::from)
+        .step(Part::Other, "read the plan of the room")?;
+    open_files::raise_for(order.open_files);
+    let home = root::enter(&order, init.as_fd())?;
+    drop(init);
+    let side = clone_into(SIBLING).step(Part::Other, "start the init of the room")?;
+    match side {
+        Side::Parent { pid, .. } => Ok(pid),
+        Side::Child => {
+            let failure = match become_init(&order.seal, home, link) {
+                Ok(never) => match never {},
+                Err(failure) => failure,
+            };
+            let _ = tell(&Report::Failed(failure));
+            std::process::exit(1)
+        }
+    }
+}
+
+enum Never {}
+
+fn become_init(plan: &SealPlan, home: String, link: OwnedFd) -> Result<Never, LaunchFailure> {
+    // The keeper's thread that asked for the room is the parent.
+    sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
+    // Orphans in the room become children of its init, which can be found by that.
+    set_child_subreaper(Some(getpid())).step(Part::Other, "adopt orphans")?;
+    let namespace =
+        std::fs::read_link("/proc/self/ns/mnt").step(Part::Proc, "find its mount namespace")?;
+    // Whether Landlock is in force is a matter of kernel and plan, which are the workspace's: `show` tells its state.
+    launch::seal(plan, Writable::Everything, Renames::Unreported)?;
+    shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.step(Part::Mount, "open /dev/null")?;
+    let report = Report::Sealed { home, namespace };
+    tell(&report).step(Part::Other, "report to the keeper")?;
+    // The keeper reads until stdout is closed.
+    rustix::stdio::dup2_stdin(&null)
+        .and_then(|()| rustix::stdio::dup2_stdout(&null))
+        .step(Part::Other, "leave its standard streams")?;
+    drop(null);
+    init::main(link.into_raw_fd().to_string().as_bytes(), &Kernel)
+}

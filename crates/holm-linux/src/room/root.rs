@@ -1,0 +1,301 @@
+//! The root of a room: an overlay of the image's layers with parts of the workspace mounted into it. Called by the
+//! role that makes a room, before any program of the image can run there.
+//!
+//! Every path of the image is hostile: it is resolved from the root's descriptor, without following links.
+
+use super::Order;
+use crate::launch::{NewRoot, attach, filesystem, overlay};
+use crate::sys;
+use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
+use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
+use holm_keeper::directories::{descriptor_path, open_directory};
+use holm_keeper::guest::{SECRET_FILES, secret_directory};
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::room::RoomPlan;
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, fstat,
+    openat2, statx, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, MountFlags, OpenTreeFlags, mount, open_tree};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+/// A root of the workspace that is empty, and that no program inside can change.
+const MOUNT_POINT: &str = "/mnt";
+
+/// Directories of the workspace that a room shows at the same path. The last is missing where the host has none.
+const SHARED: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// Files of the workspace that a room shows at the same path.
+const SHARED_FILES: [&str; 2] = ["/etc/hosts", "/etc/resolv.conf"];
+
+/// The kernel takes 255 bytes for one option of a mount that has no place yet.
+const MOST_LAYERS_AT_ONCE: usize = 10;
+
+/// A longer list of users is not read.
+const LONGEST_USERS: u64 = 1 << 20;
+
+const SEALED: u64 = READ_ONLY | NO_SUID | NO_DEV;
+
+/// Everything that is mounted into the root.
+struct Parts {
+    image: OwnedFd,
+    /// Each with its path in the room.
+    shown: Vec<(OwnedFd, std::path::PathBuf)>,
+}
+
+/// Makes the root and enters it and the other namespaces of the workspace's init. Children of this process are in its
+/// pid namespace from here on. Returns `$HOME` of the image's user.
+pub fn enter(order: &Order, init: BorrowedFd<'_>) -> Result<String, LaunchFailure> {
+    let ids = Ids {
+        user: rustix::process::getuid().as_raw(),
+        group: rustix::process::getgid().as_raw(),
+    };
+    let join = |kinds: ThreadNameSpaceType| move_into_thread_name_spaces(init, kinds);
+    make_own(&order.room.own).step(Part::Mount, "make the place of the service's own files")?;
+    join(ThreadNameSpaceType::USER).step(Part::User, "join the workspace")?;
+    // The host's directories are visible from here; the mount belongs to the workspace's user namespace.
+    sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
+    let image = image(&order.room).step(Part::Overlay, "mount the layers of the image")?;
+    join(ThreadNameSpaceType::MOUNT).step(Part::Mount, "join the workspace's mounts")?;
+    let shown = shown(order)?;
+    sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
+    let parts = Parts { image, shown };
+    let (root, users) = assemble(order, parts, ids)?;
+    root.enter_alone()
+        .step(Part::Mount, "enter the root of the image")?;
+    let others = ThreadNameSpaceType::NETWORK
+        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+        | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+        | ThreadNameSpaceType::CONTROL_GROUP
+        | ThreadNameSpaceType::PROCESS_ID;
+    join(others).step(Part::Other, "join the workspace")?;
+    Ok(users.home)
+}
+
+/// The mode of the upper directory is that of `/` in the room.
+fn make_own(own: &Path) -> io::Result<()> {
+    for directory in [own.to_owned(), own.join("upper"), own.join("work")] {
+        match fs::DirBuilder::new().mode(0o755).create(&directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    fs::set_permissions(own.join("upper"), fs::Permissions::from_mode(0o755))
+}
+
+/// The image with the service's own files above it, not mounted anywhere yet.
+fn image(room: &RoomPlan) -> io::Result<OwnedFd> {
+    let layers = room.layers.iter().map(|layer| open_directory(layer));
+    let layers = layers.collect::<io::Result<Vec<_>>>()?;
+    let (upper, work) = (
+        open_directory(&room.own.join("upper"))?,
+        open_directory(&room.own.join("work"))?,
+    );
+    if layers.len() <= MOST_LAYERS_AT_ONCE {
+        return overlay(&layers, Some((&upper, &work)));
+    }
+    let paths = layers.iter().map(descriptor_path);
+    let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+    let options = format!(
+        "userxattr,lowerdir={},upperdir={},workdir={}",
+        paths.join(":"),
+        descriptor_path(&upper).display(),
+        descriptor_path(&work).display()
+    );
+    let options = CString::new(options)?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("holm", &room.own, "overlay", flags, options.as_c_str())?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    Ok(open_tree(CWD, &room.own, flags)?)
+}
+
+/// Copies of the workspace's mounts. This process is in the workspace's mount namespace.
+fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFailure> {
+    let mut shown = Vec::new();
+    for path in SHARED.into_iter().chain(SHARED_FILES).map(Path::new) {
+        match show(path) {
+            Err(error) if is_missing(&error) => {}
+            copy => {
+                let copy = copy.step(Part::Mount, &format!("show {}", path.display()))?;
+                shown.push((copy, path.to_owned()));
+            }
+        }
+    }
+    if let Some(place) = &order.room.tree {
+        let copy = show_mount(&order.tree).step(Part::Mount, "show the tree")?;
+        shown.push((copy, place.clone()));
+    }
+    for volume in &order.room.volumes {
+        let step = format!("show the volume at {}", volume.display());
+        let copy = show_mount(volume).step(Part::Volume, &step)?;
+        shown.push((copy, volume.clone()));
+    }
+    for name in &order.secrets {
+        let place = Path::new(SECRET_FILES).join(secret_directory(name));
+        let copy = show(&place).step(Part::Secrets, &format!("show the secret {name}"))?;
+        shown.push((copy, place));
+    }
+    Ok(shown)
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A copy of a file or directory of the workspace, with everything that is mounted below it.
+fn show(path: &Path) -> io::Result<OwnedFd> {
+    copy(&find(path)?)
+}
+
+/// The same of a mount. Programs inside may have put another directory into its place.
+fn show_mount(path: &Path) -> io::Result<OwnedFd> {
+    let place = find(path)?;
+    let status = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        copy(&place)
+    } else {
+        Err(io::Error::other("it is no longer mounted there"))
+    }
+}
+
+fn find(path: &Path) -> io::Result<OwnedFd> {
+    let root = open_directory(Path::new("/"))?;
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    Ok(openat2(&root, relative, PATH, Mode::empty(), plain)?)
+}
+
+fn copy(place: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(place, "", flags)?)
+}
+
+/// Mounts everything into the image's root, which is mounted at a place of this mount namespace only.
+fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUsers), LaunchFailure> {
+    let place = Path::new(MOUNT_POINT);
+    let root = open_directory(place)
+        .and_then(|directory| attach(parts.image.as_fd(), directory.as_fd()))
+        .and_then(|()| open_directory(place))
+        .step(Part::Mount, "mount the root of the image")?;
+    let root = NewRoot::at(root);
+    let users = users(&root, order.room.start.user.as_deref(), ids);
+    if !order.secrets.is_empty() {
+        mount_secrets(&root, order).step(Part::Secrets, "make the place of secrets")?;
+    }
+    for file in SHARED_FILES {
+        root.clear(Path::new(file))
+            .step(Part::Mount, &format!("replace the image's {file}"))?;
+    }
+    for (mount, inside) in &parts.shown {
+        root.attach(mount, inside).step(
+            Part::Mount,
+            &format!("mount {} into the image", inside.display()),
+        )?;
+    }
+    for directory in &order.room.directories {
+        // A program that cannot do without it says so; the image may have a link there.
+        let _ = root.directory(directory);
+    }
+    mount_users(&root, &users).step(Part::Mount, "replace the image's list of users")?;
+    Ok((root, users))
+}
+
+/// A directory of ours with a link for each secret. The secrets themselves are mounted into it.
+fn mount_secrets(root: &NewRoot, order: &Order) -> io::Result<()> {
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "1m")], flags)?;
+    root.attach(&files, Path::new(SECRET_FILES))?;
+    for name in &order.secrets {
+        let directory = secret_directory(name);
+        root.directory(&Path::new(SECRET_FILES).join(&directory))?;
+        symlinkat(format!("{directory}/{name}"), &files, name.as_str())?;
+    }
+    set_attributes(files.as_fd(), SEALED, Reach::ThisMount)
+}
+
+/// The image's users. A file that cannot be read as a plain file counts as missing.
+fn users(root: &NewRoot, wanted: Option<&str>, ids: Ids) -> ImageUsers {
+    let read = |path: &str| {
+        root.read(Path::new(path), LONGEST_USERS)
+            .unwrap_or_default()
+    };
+    let (passwd, group) = (read("etc/passwd"), read("etc/group"));
+    let files = UserFiles {
+        passwd: &String::from_utf8_lossy(&passwd),
+        group: &String::from_utf8_lossy(&group),
+    };
+    image_users::with_one_user(wanted, files, ids)
+}
+
+fn mount_users(root: &NewRoot, users: &ImageUsers) -> io::Result<()> {
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "4m")], flags)?;
+    for (name, text) in [("passwd", &users.passwd), ("group", &users.group)] {
+        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&files, name, create, Mode::from_raw_mode(0o644))?;
+        File::from(file).write_all(text.as_bytes())?;
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let shown = open_tree(&files, name, flags)?;
+        set_attributes(shown.as_fd(), SEALED | NO_EXEC, Reach::ThisMount)?;
+        let place = Path::new("/etc").join(name);
+        root.clear(&place)?;
+        root.attach(&shown, &place)?;
+    }
+    Ok(())
+}
+
+// === impl NewRoot ===
+
+impl NewRoot {
+    /// Reads a plain file of the root, if no part of its path is a link.
+    fn read(&self, inside: &Path, longest: u64) -> io::Result<Vec<u8>> {
+        let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        // A pipe would block.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = openat2(self, inside, flags, Mode::empty(), plain)?;
+        let status = fstat(&file)?;
+        let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+        if !is_file || u64::try_from(status.st_size).is_ok_and(|size| size > longest) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut content = Vec::new();
+        File::from(file).take(longest).read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    /// Removes what is at a path but is no plain file, so that a file can be mounted there. The path's directory is
+    /// created if missing.
+    fn clear(&self, inside: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let parent = self.directory(parent)?;
+        let found = rustix::fs::openat(&parent, name.as_bytes(), PATH, Mode::empty());
+        let kind = match found {
+            Ok(found) => FileType::from_raw_mode(fstat(&found)?.st_mode),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        match kind {
+            FileType::RegularFile => Ok(()),
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Ok(unlinkat(&parent, name.as_bytes(), AtFlags::empty())?),
+        }
+    }
+}

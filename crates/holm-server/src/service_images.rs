@@ -1,0 +1,123 @@
+//! Which manifests the images of a project's services are, when a workspace is made or its `holm.toml` is taken over.
+//! An image that is not here is pulled while the workspace is made, by the egress rules of the project.
+
+use super::App;
+use super::declared::{self, Manifests};
+use super::images::{PullWish, store_fault};
+use holm_core::config::ProjectConfig;
+use holm_core::egress::Policy;
+use holm_core::image_reference::ImageReference;
+use holm_core::spec::{Service, WorkspaceSpec};
+use holm_core::{Code, Fault};
+use holm_engine::{Progress, try_blocking};
+
+/// The images of a project's services.
+#[derive(Default)]
+pub struct Found {
+    pub manifests: Manifests,
+    pub missing: Vec<ImageReference>,
+}
+
+/// A workspace's images that have to be pulled before it is made.
+pub struct Unpulled {
+    pub config: ProjectConfig,
+    pub found: Found,
+}
+
+// === impl App ===
+
+impl App {
+    /// Finds the images that the project's services run in. A name that a service of `before` has keeps its manifest.
+    pub async fn find_images(
+        &self,
+        config: &ProjectConfig,
+        before: &[Service],
+    ) -> Result<Found, Fault> {
+        let known = before.iter().filter_map(|service| service.image.as_ref());
+        let known = known.map(|image| (image.reference.clone(), image.manifest.clone()));
+        let mut found = Found {
+            manifests: known.collect(),
+            missing: Vec::new(),
+        };
+        let services = config.services.values();
+        let references = services.filter_map(|service| Some(&service.image.as_ref()?.reference));
+        let unknown = references.filter(|reference| !found.manifests.contains_key(reference));
+        let unknown: Vec<_> = unknown.cloned().collect();
+        if unknown.is_empty() {
+            return Ok(found);
+        }
+        let images = self.images.clone();
+        try_blocking(move || {
+            for reference in unknown {
+                match images.find(&reference).map_err(store_fault)? {
+                    Some(image) => {
+                        found.manifests.insert(reference, image.manifest.digest);
+                    }
+                    None => found.missing.push(reference),
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Pulls what is missing, and completes the spec of the workspace that is about to be made.
+    pub async fn pull_missing(
+        &self,
+        unpulled: Unpulled,
+        spec: &mut WorkspaceSpec,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
+        let Unpulled { config, mut found } = unpulled;
+        for reference in found.missing {
+            let egress = &spec.network.egress;
+            let policy = Policy::parse(egress.mode, &egress.allow);
+            let wish = PullWish {
+                reference: reference.clone(),
+                credentials: None,
+                policy: policy.map_err(|error| refused(&reference).because(error))?,
+            };
+            let pulled = self.pull_image(wish, progress.clone()).await;
+            let image = pulled.map_err(|fault| match fault.code {
+                Code::RegistryDenied => refused(&reference).because(fault),
+                _ => fault,
+            })?;
+            found.manifests.insert(reference, image.manifest.digest);
+        }
+        spec.services = declared::services(&config, &found.manifests);
+        Ok(())
+    }
+}
+
+// === impl Found ===
+
+impl Found {
+    /// What has to be pulled for this project; `None`: nothing.
+    pub fn unpulled(self, config: &ProjectConfig) -> Option<Unpulled> {
+        (!self.missing.is_empty()).then(|| Unpulled {
+            config: config.clone(),
+            found: self,
+        })
+    }
+
+    /// The manifests, if every image is here.
+    pub fn complete(self) -> Result<Manifests, Fault> {
+        match self.missing.first() {
+            None => Ok(self.manifests),
+            Some(reference) => Err(Fault::new(
+                Code::ImageNotFound,
+                format!("the image {reference} is not here"),
+                format!("`holm image pull {reference}` fetches it"),
+            )),
+        }
+    }
+}
+
+/// A workspace is made without the user's credentials, which only the user's own commands read.
+fn refused(reference: &ImageReference) -> Fault {
+    Fault::new(
+        Code::RegistryDenied,
+        format!("the image {reference} cannot be pulled without credentials"),
+        format!("`holm image pull {reference}` uses yours"),
+    )
+}
