@@ -14,16 +14,14 @@ use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::room::RoomPlan;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, fstat,
-    openat2, statx, symlinkat, unlinkat,
+    openat2, statx, symlinkat,
 };
-use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountFlags, OpenTreeFlags, mount, open_tree};
 use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
@@ -196,10 +194,6 @@ fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUser
     if !order.secrets.is_empty() {
         mount_secrets(&root, order).step(Part::Secrets, "make the place of secrets")?;
     }
-    for file in SHARED_FILES {
-        root.clear(Path::new(file))
-            .step(Part::Mount, &format!("replace the image's {file}"))?;
-    }
     for (mount, inside) in &parts.shown {
         root.attach(mount, inside).step(
             Part::Mount,
@@ -243,6 +237,7 @@ fn users(root: &NewRoot, wanted: Option<&str>, ids: Ids) -> ImageUsers {
     image_users::with_one_user(wanted, files, ids)
 }
 
+/// A mount also covers a link, whose target is then not looked at.
 fn mount_users(root: &NewRoot, users: &ImageUsers) -> io::Result<()> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "4m")], flags)?;
@@ -254,7 +249,6 @@ fn mount_users(root: &NewRoot, users: &ImageUsers) -> io::Result<()> {
         let shown = open_tree(&files, name, flags)?;
         set_attributes(shown.as_fd(), SEALED | NO_EXEC, Reach::ThisMount)?;
         let place = Path::new("/etc").join(name);
-        root.clear(&place)?;
         root.attach(&shown, &place)?;
     }
     Ok(())
@@ -277,25 +271,5 @@ impl NewRoot {
         let mut content = Vec::new();
         File::from(file).take(longest).read_to_end(&mut content)?;
         Ok(content)
-    }
-
-    /// Removes what is at a path but is no plain file, so that a file can be mounted there. The path's directory is
-    /// created if missing.
-    fn clear(&self, inside: &Path) -> io::Result<()> {
-        let (Some(parent), Some(name)) = (inside.parent(), inside.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let parent = self.directory(parent)?;
-        let found = rustix::fs::openat(&parent, name.as_bytes(), PATH, Mode::empty());
-        let kind = match found {
-            Ok(found) => FileType::from_raw_mode(fstat(&found)?.st_mode),
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        match kind {
-            FileType::RegularFile => Ok(()),
-            FileType::Directory => Err(Errno::ISDIR.into()),
-            _ => Ok(unlinkat(&parent, name.as_bytes(), AtFlags::empty())?),
-        }
     }
 }
