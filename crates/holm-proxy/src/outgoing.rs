@@ -195,3 +195,39 @@ fn shown(host: &str, port: u16) -> String {
         format!("{host}:{port}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holm_core::config::EgressMode;
+
+    #[test]
+    fn only_open_addresses_of_a_name_are_dialled() {
+        let outgoing = |allow: &[&str]| Outgoing {
+            policy: Policy::parse(
+                EgressMode::Open,
+                &allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            )
+            .unwrap(),
+            proxy: None,
+            direct: Policy::nothing(),
+            loopback: Vec::new(),
+        };
+        let check = |allow: &[&str], found: &[&str], expect: Result<&[&str], &str>| {
+            let parsed = |all: &[&str]| -> Vec<SocketAddr> {
+                all.iter().map(|place| place.parse().unwrap()).collect()
+            };
+            let opened = outgoing(allow).opened("registry.test:443", parsed(found), 443);
+            let opened = opened.map_err(|error| error.to_string());
+            assert_eq!(opened, expect.map(parsed).map_err(str::to_owned));
+        };
+        let (private, public) = ("10.1.2.3:443", "203.0.113.9:443");
+        check(&[], &[private, public], Ok(&[public]));
+        let closed =
+            "registry.test:443 is refused: closed: a private network (it leads to 10.1.2.3)";
+        check(&[], &[private], Err(closed));
+        check(&["10.1.2.3:443"], &[private], Ok(&[private]));
+        let own = "registry.test:443 is an address of this machine (it leads to 127.0.0.1), which no setting opens";
+        check(&["127.0.0.1"], &["127.0.0.1:443"], Err(own));
+    }
+}

@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(found(DEFAULT_REGISTRY.name).unwrap(), pair("u", "p"));
         for other in [
             "registry.example.org",
+            "registry.example.org:50001",
             "example.org:5000",
             "empty.example.org",
         ] {
