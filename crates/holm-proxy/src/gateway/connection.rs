@@ -13,7 +13,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::task::JoinHandle;
 
 /// The destination that the program asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,14 +137,15 @@ impl<S: Surroundings> Gateway<S> {
             });
             return reset(&stream);
         };
-        let process = self.process_of(client, asked);
         let open = Arc::clone(&registered.open);
-        match self.dial(&open).await {
+        // Nothing is carried before: a process that got its answer may end.
+        let (dialled, process) = tokio::join!(self.dial(&open), self.process_of(client, asked));
+        match dialled {
             Ok(outward) => self.carry_either(stream, outward, &open, process).await,
             Err(not) => {
                 reset(&stream);
                 drop(stream);
-                self.record_not_dialled(&open, not, known(process).await);
+                self.record_not_dialled(&open, not, process);
             }
         }
     }
@@ -157,7 +157,7 @@ impl<S: Surroundings> Gateway<S> {
         inside: TcpStream,
         outside: TcpStream,
         open: &Open,
-        process: JoinHandle<Option<Process>>,
+        process: Option<Process>,
     ) {
         let inspected = match &open.target {
             Target::Name(name) => self.placeholders().inspected(name, open.port),
@@ -175,7 +175,7 @@ impl<S: Surroundings> Gateway<S> {
                 reset(&inside);
                 drop((inside, outside));
                 let kind = EntryKind::Refuse(Reason::TooMuch);
-                self.record(open.entry(kind, known(process).await));
+                self.record(open.entry(kind, process));
             }
         }
     }
@@ -207,7 +207,7 @@ impl<S: Surroundings> Gateway<S> {
         mut inside: TcpStream,
         mut outside: TcpStream,
         open: &Open,
-        process: JoinHandle<Option<Process>>,
+        process: Option<Process>,
     ) {
         let begun = Instant::now();
         // Small writes are passed on without delay.
@@ -223,7 +223,7 @@ impl<S: Surroundings> Gateway<S> {
         }
         drop((inside, outside));
         let carried = carried.carried(begun.elapsed());
-        self.record_carried(open, carried, known(process).await);
+        self.record_carried(open, carried, process);
     }
 
     fn record_carried(&self, open: &Open, carried: Carried, process: Option<Process>) {
@@ -310,10 +310,10 @@ impl<S: Surroundings> Gateway<S> {
         })
     }
 
-    /// Runs while the connection is made.
-    fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> JoinHandle<Option<Process>> {
+    async fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {
         let gateway = self.clone();
-        tokio::task::spawn_blocking(move || gateway.surroundings().process_of(client, asked))
+        let search = move || gateway.surroundings().process_of(client, asked);
+        tokio::task::spawn_blocking(search).await.ok().flatten()
     }
 
     /// Carries connections to a host service that `holm.toml` declares and the user approved.
@@ -338,11 +338,11 @@ impl<S: Surroundings> Gateway<S> {
             self.record(open.entry(EntryKind::Refuse(Reason::TooMuch), None));
             return reset(&stream);
         };
-        let process = match (stream.peer_addr(), stream.local_addr()) {
-            (Ok(client), Ok(asked)) => self.process_of(client, asked),
-            _ => return,
+        let (Ok(client), Ok(asked)) = (stream.peer_addr(), stream.local_addr()) else {
+            return;
         };
-        let connected = TcpStream::connect((service.host.as_str(), service.port)).await;
+        let connecting = TcpStream::connect((service.host.as_str(), service.port));
+        let (connected, process) = tokio::join!(connecting, self.process_of(client, asked));
         match connected.and_then(|outside| Ok((outside.peer_addr()?, outside))) {
             Ok((address, outside)) => {
                 open.leads_to(address.ip());
@@ -378,10 +378,6 @@ impl<S: Surroundings> Outward<S> {
         }
         gateway.record_carried(open, carried.carried(begun.elapsed()), None);
     }
-}
-
-async fn known(process: JoinHandle<Option<Process>>) -> Option<Process> {
-    process.await.ok().flatten()
 }
 
 async fn accept(listener: &TcpListener) -> TcpStream {

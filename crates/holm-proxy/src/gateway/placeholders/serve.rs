@@ -32,7 +32,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -79,14 +79,13 @@ impl<S: Surroundings> Gateway<S> {
         at: Inspected,
         (inside, outside): (TcpStream, TcpStream),
         open: &Open,
-        process: JoinHandle<Option<Process>>,
+        process: Option<Process>,
     ) {
         let mut first = [0];
         let is_tls = tokio::select! {
             peeked = inside.peek(&mut first) => peeked.is_ok_and(|count| count == 1 && first[0] == HELLO),
             () = open.is_cut() => {
                 drop((inside, outside));
-                let process = process.await.ok().flatten();
                 return self.record_inspected(open, Carried::default(), Vec::new(), process);
             }
         };
@@ -112,7 +111,6 @@ impl<S: Surroundings> Gateway<S> {
             duration: begun.elapsed(),
         };
         let secrets: Vec<String> = lock(&served.secrets).iter().cloned().collect();
-        let process = process.await.ok().flatten();
         match failure {
             Some(why) => self.record_failed(open, why, process),
             None => self.record_inspected(open, carried, secrets, process),
