@@ -2,7 +2,8 @@
 //! `/proc` otherwise and for single services. The daemon calls it on request and periodically for
 //! the history; neither keepers nor programs inside are involved.
 //!
-//! A workspace's processes are the descendants of its init: orphans inside become children of init.
+//! A workspace's processes are the descendants of its init and of the inits of its rooms: orphans inside become children
+//! of one of these.
 //! A service's processes have its mark in their initial environment; programs that overwrite it
 //! with their title (Redis, PostgreSQL) are recognised by the pid of the service's first process,
 //! or by their parent.
@@ -88,7 +89,7 @@ impl Meter {
             let known = self.known.remove(&dirs.dir);
             let mut known = known.or_else(|| Known::read(dirs))?;
             let root = *alive.get(&known.init)?;
-            let family = family(root, &children);
+            let family = family(root, known.depth, &children);
             let before = before.get(&known.init).copied().flatten();
             let was_complete = before.is_some() && known.is_of(&family);
             let usage = match known.last.take() {
@@ -174,10 +175,20 @@ impl Meter {
     }
 }
 
-/// A process and its descendants, parents before children.
-fn family(root: &Process, children: &HashMap<i32, Vec<&Process>>) -> Vec<Process> {
-    let mut family = vec![*root];
-    let mut seen = HashSet::from([root.key()]);
+/// The init of a workspace, those of its rooms, and their descendants, parents before children.
+fn family(
+    init: &Process,
+    depth: Option<usize>,
+    children: &HashMap<i32, Vec<&Process>>,
+) -> Vec<Process> {
+    // The keeper's other children are in no pid namespace of the workspace.
+    let of_keeper = children.get(&init.parent).into_iter().flatten();
+    let rooms = of_keeper.filter(|process| {
+        process.pid != init.pid && depth.is_some_and(|depth| is_inside(process.pid, depth))
+    });
+    let mut family = vec![*init];
+    family.extend(rooms.map(|room| **room));
+    let mut seen: HashSet<Key> = family.iter().map(Process::key).collect();
     let mut next = 0;
     while let Some(process) = family.get(next) {
         next += 1;
@@ -309,7 +320,7 @@ pub fn commands(dirs: &WorkspaceDirs) -> Vec<(u32, String, Option<String>)> {
         return Vec::new();
     };
     let depth = process::depth(init);
-    let others = family(root, &children)
+    let others = family(root, depth, &children)
         .into_iter()
         .filter(|one| one.pid != init);
     let leaders = leaders(dirs);
@@ -346,6 +357,10 @@ fn leaders(dirs: &WorkspaceDirs) -> HashMap<u32, String> {
 fn number_inside(pid: i32, depth: usize) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     process::number_at(&status, depth)?.try_into().ok()
+}
+
+fn is_inside(pid: i32, depth: usize) -> bool {
+    number_inside(pid, depth).is_some()
 }
 
 /// The service that a process was started for. The process can change its environment, which

@@ -71,6 +71,13 @@ fn redis_runs_from_an_image_in_two_workspaces_at_once() {
         let logs = island.holm(&["logs", label, "cache"]).ok().out();
         let told = "as root:root home /root in /data with green and yes";
         assert!(logs.contains(told), "{logs}");
+        let shown = island.holm(&["show", label, "--json"]).ok().json();
+        let cache = &service(&shown["numbers"], "cache");
+        assert!(cache["processes"].as_u64() >= Some(1), "{shown}");
+        let review = island.holm(&["review", label, "--json"]).ok().json();
+        let processes = review["evidence"]["processes"].as_array().unwrap();
+        let mut of_cache = processes.iter().filter(|one| one["service"] == "cache");
+        assert!(of_cache.next().is_some(), "{review:#}");
     }
 }
 
