@@ -160,16 +160,20 @@ mod tests {
             listen("::"),
             listen("::ffff:127.0.0.1"),
         ];
-        let elsewhere = listen("127.0.0.2");
         let ports = listening(&diagnosis).unwrap();
         for listener in &found {
             assert!(ports.contains(&number(listener)), "{listener:?}");
         }
-        assert!(!ports.contains(&number(&elsewhere)));
-        let [first, ..] = found;
-        let gone = number(&first);
-        drop(first);
-        assert!(!listening(&diagnosis).unwrap().contains(&gone));
+        // Another test may listen on the same port of loopback, so one of several has to be absent.
+        let is_absent = |port: u16| !listening(&diagnosis).unwrap().contains(&port);
+        assert!((0..10).any(|_| {
+            let elsewhere = listen("127.0.0.2");
+            is_absent(number(&elsewhere))
+        }));
+        assert!((0..10).any(|_| {
+            let gone = number(&listen("127.0.0.1"));
+            is_absent(gone)
+        }));
     }
 
     #[test]
