@@ -288,13 +288,13 @@ fn services_name_what_exists() {
 run = "x"
 tree = "/app"
 volumes = ["pg"]
-! 3:1: `services.a.tree` belongs to `image`
-! 4:1: `services.a.volumes` belongs to `image`
+! 3:1: `services.a.tree` needs `image`
+! 4:1: `services.a.volumes` needs `image`
 ! 4:12: there is no volume `pg`
 [services.a]
 image = "a b"
 tree = "/proc/x"
-! 2:9: `a b` is not a valid `services.a.image`: `library/a b` is not the name of an image repository
+! 2:9: `a b` is not a valid `services.a.image`: `a b` is not the name of an image repository
 ! 3:8: `/proc/x` is not a valid `services.a.tree`: `/proc` belongs to the system
 [services.a]
 run = "x"

@@ -167,7 +167,7 @@ fn check_image(name: &str, service: &Node<'_>, volumes: &[&str], findings: &mut 
     let name = short(name);
     for key in ["tree", "volumes"] {
         if let Some(value) = service.get(key) {
-            let what = format!("`services.{name}.{key}` belongs to `image`");
+            let what = format!("`services.{name}.{key}` needs `image`");
             findings.add(value.key_span.clone(), what);
         }
     }

@@ -182,15 +182,15 @@ impl FromStr for ImageReference {
             _ => (DEFAULT_REGISTRY.name.to_owned(), name),
         };
         let is_official = registry == DEFAULT_REGISTRY.name && !repository.contains('/');
-        let repository = if is_official && !repository.is_empty() {
+        let parts_are_valid = repository.split('/').all(is_repository_part);
+        if repository.len() > LONGEST_REPOSITORY || !parts_are_valid {
+            return Err(ReferenceError::Repository(repository.to_owned()));
+        }
+        let repository = if is_official {
             format!("{}/{repository}", DEFAULT_REGISTRY.official)
         } else {
             repository.to_owned()
         };
-        let parts_are_valid = repository.split('/').all(is_repository_part);
-        if repository.len() > LONGEST_REPOSITORY || !parts_are_valid {
-            return Err(ReferenceError::Repository(repository));
-        }
         let tag = match (tag, &digest) {
             (None, None) => Some("latest".to_owned()),
             (tag, _) => tag,

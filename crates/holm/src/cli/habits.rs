@@ -238,6 +238,8 @@ fn missing(error: &clap::Error, line: &[OsString], holm: &clap::Command) -> (Str
     let word = |name: &String| match name.trim_matches(['<', '>', '.']) {
         "WS" => "a workspace".to_owned(),
         "CMD" => "a command after --".to_owned(),
+        "IMAGE" => "the name of an image".to_owned(),
+        "SOURCE" => "a file, a directory or an engine's image".to_owned(),
         other => other.to_owned(),
     };
     let words: Vec<String> = names.iter().map(word).collect();
