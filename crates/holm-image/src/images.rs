@@ -204,7 +204,7 @@ impl Images {
         let _alone = self.content.alone()?;
         let named = self.list()?.into_iter().map(|image| image.manifest.digest);
         let mut kept: BTreeSet<ImageDigest> = named.collect();
-        // A used image that somebody deleted cannot be kept; a workspace that needs it has to pull it again.
+        // The user may have deleted files of the store. A workspace that needs such an image has to pull it again.
         let is_there = |digest: &&ImageDigest| {
             let read = self.content.read(digest, LARGEST_DOCUMENT);
             !matches!(read, Err(StoreError::Absent(_)))

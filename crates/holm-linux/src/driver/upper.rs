@@ -316,7 +316,8 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// When the file was last changed. A time before the epoch counts as a change of the future, so nobody relies on it.
+/// When the file was last changed. A ctime before the epoch becomes the latest possible time, so the file counts as
+/// changed.
 pub fn ctime(stat: &Stat) -> Duration {
     let seconds = u64::try_from(stat.st_ctime).unwrap_or(u64::MAX);
     Duration::new(seconds, stat.st_ctime_nsec as u32)

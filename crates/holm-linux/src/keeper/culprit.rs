@@ -54,7 +54,7 @@ impl Culprits {
         let begun = processor_time();
         let found = diagnosis::inode(&state.diagnosis, client, asked);
         let found = found.ok().flatten();
-        // The kernel's list of children may lack one while another ends, so what is not found is searched for twice.
+        // While a process ends, the kernel may leave a sibling out of the list of children. So the search is repeated once.
         let found = found.and_then(|inode| {
             let search = || self.holder(inode, begun + PATIENCE);
             search().or_else(search)

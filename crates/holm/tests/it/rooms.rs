@@ -263,7 +263,7 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     assert_eq!(service(&again, "app")["state"], "ready", "{again}");
 }
 
-/// An image that is hostile to whoever makes its root.
+/// An image whose files attack the process that builds the root of its room.
 fn hostile(start: Value) -> TestImage {
     TestImage::with_shell(start)
 }
