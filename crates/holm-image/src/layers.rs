@@ -93,6 +93,9 @@ impl Layers {
             if !name.contains('.') {
                 // Half of a layer must not have the name of a whole one.
                 let old = path.with_extension("old");
+                // A sweep that died may have left one.
+                let left = remove_counted(&old, &mut |freed| bytes += freed);
+                left.map_err(failed("remove", &old))?;
                 fs::rename(&path, &old).map_err(failed("set aside", &path))?;
                 path = old;
                 layers += 1;
