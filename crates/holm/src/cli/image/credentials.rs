@@ -61,7 +61,11 @@ pub fn find(reference: &ImageReference) -> Result<Option<RegistryCredentials>, F
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(&path, error)),
     };
-    let file: File = serde_json::from_slice(&text).map_err(|error| unreadable(&path, error))?;
+    // The parser's own message quotes values, which are secrets here.
+    let file: File = serde_json::from_slice(&text).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        unreadable(&path, format!("{place} is not as Docker writes it"))
+    })?;
     let registry = reference.registry();
     let pair = match helper(&file, registry) {
         Some(name) => ask(name, registry)?,
@@ -108,6 +112,14 @@ fn stored(file: &File, registry: &str, path: &Path) -> Result<Option<Pair>, Faul
     let Some((_, entry)) = entries.find(|(key, _)| is_for(key, registry)) else {
         return Ok(None);
     };
+    // Docker writes a user without a password beside a token.
+    if entry
+        .identitytoken
+        .as_ref()
+        .is_some_and(|token| !token.is_empty())
+    {
+        return Err(identity(registry));
+    }
     if let Some(auth) = entry.auth.as_ref().filter(|auth| !auth.is_empty()) {
         let wrong = || unreadable(path, format!("`auth` of {registry} is not `user:password`"));
         let bytes = STANDARD.decode(auth.trim()).map_err(|_| wrong())?;
@@ -118,7 +130,6 @@ fn stored(file: &File, registry: &str, path: &Path) -> Result<Option<Pair>, Faul
     }
     match (&entry.username, &entry.password) {
         (Some(user), Some(password)) => Ok(Some((user.clone(), password.clone()))),
-        _ if entry.identitytoken.is_some() => Err(identity(registry)),
         _ => Ok(None),
     }
 }
@@ -200,7 +211,7 @@ mod tests {
         let text = format!(
             r#"{{"auths": {{"registry.example.org:5000": {{"auth": "bWU6c2VjcmV0"}},
                 "https://{}/v1/": {{"username": "u", "password": "p"}},
-                "token.example.org": {{"identitytoken": "t"}}, "empty.example.org": {{}},
+                "token.example.org": {{"auth": "bWU6", "identitytoken": "t"}}, "empty.example.org": {{}},
                 "wrong.example.org": {{"auth": "bWU="}}}}, "HttpHeaders": {{}}}}"#,
             DEFAULT_REGISTRY.alias
         );
