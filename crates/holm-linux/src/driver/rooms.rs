@@ -148,7 +148,10 @@ fn signal_named(text: &str) -> Option<i32> {
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
     if let Some(rest) = name.strip_prefix("RTMIN") {
-        let offset: i32 = rest.strip_prefix('+').unwrap_or("0").parse().ok()?;
+        let offset = match rest {
+            "" => 0,
+            _ => i32::from(rest.strip_prefix('+')?.parse::<u8>().ok()?),
+        };
         return libc::SIGRTMIN().checked_add(offset).filter(is_signal);
     }
     let mut named = NAMED.iter();
@@ -198,6 +201,9 @@ mod tests {
             "999",
             "SIGNONE",
             "SIGRTMIN+99",
+            "SIGRTMIN3",
+            "SIGRTMINfoo",
+            "SIGRTMIN+-3",
             "SIGRTMIN+99999999999",
         ] {
             check(wrong, None);
