@@ -104,7 +104,7 @@ export function expect(condition, what) {
 }
 
 /** Waits until `check` is true in Node. */
-export async function until(check, what, limit = 10_000) {
+export async function until(check, what, limit = 30_000) {
   const end = Date.now() + limit;
   while (Date.now() < end) {
     if (await check()) return;
