@@ -15,6 +15,7 @@
 //!   [`TrustApprove`]
 
 use holm_core::ProjectId;
+use holm_core::compose::ComposeFiles;
 use holm_core::git_settings::GitSetting;
 use holm_core::layer::{FileDate, InstalledLock};
 use serde::{Deserialize, Serialize};
@@ -208,6 +209,9 @@ pub struct TrustCheck {
     #[schema(value_type = ProjectId)]
     pub project_id: String,
     pub config: Option<String>,
+    /// The Compose files that `config` names.
+    #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
+    pub compose: ComposeFiles,
     /// The patterns of `.worktreeinclude`, which need approval like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,
@@ -286,6 +290,9 @@ pub struct TrustApprove {
     /// The digest of the check. The approval is valid only if the content below has this digest.
     pub digest: String,
     pub config: Option<String>,
+    /// The Compose files that `config` names.
+    #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
+    pub compose: ComposeFiles,
     #[serde(default)]
     pub worktree_include: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -1,6 +1,7 @@
 //! `POST /workspaces/{id}/reload`: applies a changed `holm.toml` to a workspace.
 
 use crate::project::Ask;
+use holm_core::compose::ComposeFiles;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -22,6 +23,9 @@ pub struct Reload {
     /// The text of the file, if the client has read it.
     #[serde(default)]
     pub config: Option<String>,
+    /// The Compose files that `config` names.
+    #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
+    pub compose: ComposeFiles,
 }
 
 /// The file that a reload takes over.
@@ -42,6 +46,9 @@ pub enum ReloadFrom {
 pub struct ConfigText {
     /// `None`: there is no such file.
     pub config: Option<String>,
+    /// The Compose files that `config` names.
+    #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
+    pub compose: ComposeFiles,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

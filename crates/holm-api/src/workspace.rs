@@ -16,6 +16,7 @@ use crate::error::ErrorDetail;
 use crate::inbox::InboxItem;
 use crate::numbers::WorkspaceNumbers;
 use crate::run::Run;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::Limits;
 use holm_core::isolation::Isolation;
 use holm_core::reference::Candidate;
@@ -285,6 +286,9 @@ pub struct CreateWorkspace {
     pub home: String,
     /// The text of `holm.toml` at the starting commit, or in the checkout with `--dirty`.
     pub config: Option<String>,
+    /// The Compose files that `config` names.
+    #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
+    pub compose: ComposeFiles,
     /// The patterns of `.worktreeinclude`, which need approval like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,

@@ -7,15 +7,16 @@
 use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
-use super::{references, shape, variables};
-use holm_core::ProjectName;
+use super::{compose, references, shape, variables};
 use holm_core::check::DEFAULT_TIMEOUT;
+use holm_core::compose::{ComposeFiles, place_of_volume};
 use holm_core::config::{
-    Address, Agent, Cache, Check, Destination, Egress, HostHeader, Image, Inject, Limits, Name,
-    Pattern, Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath, Ready, Receiver,
-    Root, SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume, parse_duration,
-    parse_size,
+    Address, Agent, Cache, Check, ComposeRemarks, Destination, Egress, HostHeader, Image, Inject,
+    Limits, Name, Pattern, Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath,
+    Ready, Receiver, Root, SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume,
+    parse_duration, parse_size,
 };
+use holm_core::{Fault, ProjectName};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
@@ -30,6 +31,13 @@ pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
     })
 }
 
+/// Parses `text`, and adds what the Compose files say that it names.
+pub fn parse_with(text: &str, origin: &str, files: &ComposeFiles) -> Result<ProjectConfig, Fault> {
+    let mut config = parse(text, origin)?;
+    compose::services::add(&mut config, files)?;
+    Ok(config)
+}
+
 fn build(root: &Node<'_>) -> ProjectConfig {
     ProjectConfig {
         project: root
@@ -41,7 +49,7 @@ fn build(root: &Node<'_>) -> ProjectConfig {
         services: entries(root, "services", Name::parse, |name, node| {
             service(root, name, node)
         }),
-        volumes: entries(root, "volumes", Name::parse, |_, node| volume(node)),
+        volumes: entries(root, "volumes", Name::parse, volume),
         shared: entries(root, "shared", Name::parse, |_, node| shared(node)),
         caches: entries(root, "caches", Name::parse, |_, node| cache(node)),
         secrets: entries(root, "secrets", Variable::parse, |_, node| secret(node)),
@@ -59,6 +67,7 @@ fn build(root: &Node<'_>) -> ProjectConfig {
             .get("review")
             .is_some_and(|node| node.is_set("required")),
         check_runs: root.get("review").is_some_and(|node| node.is_set("check")),
+        compose: ComposeRemarks::default(),
     }
 }
 
@@ -93,6 +102,10 @@ fn project(node: &Node<'_>) -> Project {
         isolation: node.word("isolation").unwrap_or_default(),
         driver: node.word("driver").unwrap_or_default(),
         nested: node.is_set("nested"),
+        compose: match node.string("compose") {
+            Some(file) => vec![file],
+            None => node.texts("compose").unwrap_or_default(),
+        },
     }
 }
 
@@ -133,6 +146,7 @@ fn image(node: &Node<'_>) -> Option<Image> {
         reference: node.parsed("image", str::parse)?,
         tree: node.parsed("tree", Root::parse_in_image),
         volumes: node.list("volumes", Name::parse).unwrap_or_default(),
+        container: None,
     })
 }
 
@@ -156,9 +170,14 @@ fn ready(root: &Node<'_>, service: &str, node: &Node<'_>) -> Option<Ready> {
     Some(Ready { probe, timeout })
 }
 
-fn volume(node: &Node<'_>) -> Option<Volume> {
+fn volume(name: &str, node: &Node<'_>) -> Option<Volume> {
+    let path = match node.get("path") {
+        Some(_) => node.parsed("path", Place::parse_mount)?,
+        // Of a Compose file.
+        None => place_of_volume(name),
+    };
     Some(Volume {
-        path: node.parsed("path", Place::parse_mount)?,
+        path,
         policy: node.word("policy").unwrap_or(Policy::Isolated),
         seed: node.texts("seed").unwrap_or_default(),
         seed_inputs: node.list("seed_inputs", Pattern::parse).unwrap_or_default(),

@@ -123,11 +123,15 @@ const PROJECT: Shape = table! {
     /// Programs inside may create user namespaces. Weaker isolation; needs trust; not together with
     /// `protected_paths`. Default: false.
     nested: optional Shape::Flag,
+    /// Compose files, relative to the root. Each of their services is a service of the workspace; later files
+    /// override earlier ones. `[services.NAME]` and `[volumes.NAME]` of the same name add to what they say.
+    compose: optional Shape::Either(&RELATIVE, &Shape::list(&RELATIVE)),
 };
 
+const RELATIVE: Shape = Shape::Text(Form::ProjectFile);
+
 const SERVICE: Shape = table! {
-    any_of ["run", "image"];
-    /// The shell command of the service. With `image` it is optional and replaces the image's command; words without
+    /// The shell command of the service. Needed unless there is an `image` or a Compose file has the service. With `image` it is optional and replaces the image's command; words without
     /// shell syntax go to the image's entrypoint as they are.
     run: optional TEXT,
     /// The image whose root the service runs in, such as `postgres:16`. Default: the workspace's own root.
@@ -170,8 +174,8 @@ const READY: Shape = table! {
 };
 
 const VOLUME: Shape = table! {
-    /// The path inside: absolute, or from `~/`.
-    path: required Shape::Text(Form::Mount),
+    /// The path inside: absolute, or from `~/`. Needed unless a Compose file has the volume.
+    path: optional Shape::Text(Form::Mount),
     /// `isolated`: starts empty. `fork`: copy-on-write of the seed. `shared`: one for all. Default:
     /// `isolated`.
     policy: optional POLICY,

@@ -39,6 +39,11 @@ pub fn ready_port(root: &Node<'_>, service: &str, value: Option<&Node<'_>>) -> O
     NonZeroU16::new(u16::try_from(number?).ok()?)
 }
 
+fn has_compose(root: &Node<'_>) -> bool {
+    let project = root.get("project");
+    project.is_some_and(|project| project.get("compose").is_some())
+}
+
 fn section<'a>(root: &Node<'a>, key: &str) -> Vec<(&'a str, Node<'a>)> {
     root.get(key).map(|node| node.entries()).unwrap_or_default()
 }
@@ -87,6 +92,10 @@ fn check_volumes(root: &Node<'_>, findings: &mut Findings) {
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, node) in section(root, "volumes") {
         let Some(path) = node.get("path") else {
+            if !has_compose(root) {
+                let what = format!("`volumes.{}` needs `path`", short(name));
+                findings.add(node.key_span.clone(), what);
+            }
             continue;
         };
         let Some(text) = path.text() else { continue };
@@ -128,9 +137,16 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
             findings.add(service.key_span.clone(), what);
         }
         check_image(name, service, &volume_names, findings);
-        let dependencies = service.get("depends_on");
-        for item in dependencies.iter().flat_map(|list| list.items()) {
-            must_exist(&item, "service", &service_names, findings);
+        // A Compose file may have the service, or those that it depends on.
+        if !has_compose(root) {
+            if service.get("run").is_none() && service.get("image").is_none() {
+                let what = format!("`services.{}` needs `run` or `image`", short(name));
+                findings.add(service.key_span.clone(), what);
+            }
+            let dependencies = service.get("depends_on");
+            for item in dependencies.iter().flat_map(|list| list.items()) {
+                must_exist(&item, "service", &service_names, findings);
+            }
         }
         let Some(ready) = service.get("ready") else {
             continue;

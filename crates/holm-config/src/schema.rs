@@ -14,6 +14,23 @@ pub fn holm_toml() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "holm.toml",
         "description": "What holm makes of a project. Every file and every key is optional unless it says otherwise.",
+        // Compose files may have what a service or a volume lacks.
+        "anyOf": [
+            {
+                "required": ["project"],
+                "properties": { "project": { "required": ["compose"] } },
+            },
+            {
+                "properties": {
+                    "services": {
+                        "additionalProperties": {
+                            "anyOf": [{ "required": ["run"] }, { "required": ["image"] }],
+                        },
+                    },
+                    "volumes": { "additionalProperties": { "required": ["path"] } },
+                },
+            },
+        ],
     });
     if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
         schema.extend(head);
@@ -48,11 +65,6 @@ fn of(shape: &Shape) -> Value {
                 let one_of = table.one_of.iter();
                 let choices = one_of.map(|key| json!({ "required": [key] })).collect();
                 schema["oneOf"] = Value::Array(choices);
-            }
-            if !table.any_of.is_empty() {
-                let any_of = table.any_of.iter();
-                let choices = any_of.map(|key| json!({ "required": [key] })).collect();
-                schema["anyOf"] = Value::Array(choices);
             }
             schema
         }
@@ -108,6 +120,7 @@ fn text(form: Form) -> Value {
         Form::ProtectedPath => r"^[^/*?][^*?]*$",
         Form::Pattern => "^[^/!]",
         Form::Place => "[^/~]",
+        Form::ProjectFile => "^[^/~]",
         Form::GivenPath => "^(~/)?[^/~]",
         Form::Image => r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$",
         Form::ImagePath => "^/[^/]",

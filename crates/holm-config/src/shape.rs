@@ -52,8 +52,6 @@ pub struct Table {
     pub keys: &'static [Key],
     /// If not empty: exactly one of these keys must be present.
     pub one_of: &'static [&'static str],
-    /// Keys of which at least one must be present.
-    pub any_of: &'static [&'static str],
 }
 
 pub struct Key {
@@ -94,6 +92,8 @@ pub enum Form {
     Pattern,
     /// Relative to the project, to home, or absolute.
     Place,
+    /// Relative to the project.
+    ProjectFile,
     /// Relative to the project or to home.
     GivenPath,
     /// Relative to home or absolute.
@@ -108,12 +108,10 @@ pub enum Form {
     HostHeader,
 }
 
-/// The shape of a table: after `one_of`, keys of which exactly one must be present, or after `any_of`, at least one; then one row for
-/// each key, with its doc comment as its description, its name, whether it must be there, and its shape.
+/// The shape of a table: after `one_of`, keys of which exactly one must be present; then one row for each key, with its doc comment as its description, its name, whether it must be there, and its shape.
 macro_rules! table {
     (
         $(one_of $one_of:tt;)?
-        $(any_of $any_of:tt;)?
         $($(#[doc = $doc:literal])+ $name:ident: $need:ident $shape:expr,)+
     ) => {
         $crate::shape::Shape::Table($crate::shape::Table {
@@ -123,7 +121,6 @@ macro_rules! table {
                 $shape,
             )),+],
             one_of: table!(@keys $($one_of)?),
-            any_of: table!(@keys $($any_of)?),
         })
     };
     (@keys) => { &[] };
@@ -265,15 +262,6 @@ fn check_table(table: &Table, node: &Node<'_>, at: &str, findings: &mut Findings
                 format!("`{at}` needs `{}`", key.name),
             );
         }
-    }
-    if !table.any_of.is_empty() && !table.any_of.iter().any(|name| present(name)) {
-        let words: Vec<_> = table
-            .any_of
-            .iter()
-            .map(|word| format!("`{word}`"))
-            .collect();
-        let what = format!("`{at}` needs {}", words.join(" or "));
-        findings.add(node.key_span.clone(), what);
     }
     let chosen = table.one_of.iter().filter(|name| present(name)).count();
     if !table.one_of.is_empty() && chosen != 1 {
@@ -480,6 +468,12 @@ impl Form {
             Form::ProtectedPath => why(ProtectedPath::parse(text)),
             Form::Pattern => why(Pattern::parse(text)),
             Form::Place => why(Place::parse(text)),
+            Form::ProjectFile => match Place::parse(text) {
+                Ok(Place::Home(_) | Place::Absolute(_)) => {
+                    Err("it must be relative to the project's root".to_owned())
+                }
+                other => why(other),
+            },
             Form::GivenPath => why(Place::parse_given(text)),
             Form::HostPath => match Place::parse(text) {
                 Ok(Place::Project(_)) => Err("it must begin with `/` or `~/`".to_owned()),

@@ -5,13 +5,30 @@
 //! `~`, or begin with `..`, and each of them is one of the [`Request`]s that a person has to approve.
 
 mod interpolate;
+mod services;
 mod short;
 
 pub use interpolate::{InterpolationError, interpolate};
+pub use services::{Translated, name_of, place_of_volume, translate};
 pub use short::{ShortError, mount, port_range, ports};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Compose files as a client read them, for the daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ComposeFiles {
+    /// The absolute path of the project's root, which absolute paths of the files may name.
+    pub root: String,
+    /// The user's home directory, which `~` names.
+    pub home: String,
+    /// By their path below the root.
+    pub files: BTreeMap<String, String>,
+    /// Variables of the user that the files name.
+    pub environment: BTreeMap<String, String>,
+}
 
 /// The files, read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -384,6 +401,14 @@ pub struct Device {
     pub source: String,
     pub target: Option<String>,
     pub permissions: Option<String>,
+}
+
+// === impl ComposeFiles ===
+
+impl ComposeFiles {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 // === impl EnvFile ===

@@ -19,6 +19,7 @@ pub use value::{
 };
 
 use crate::ProjectName;
+use crate::container::Container;
 use crate::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +47,15 @@ pub struct ProjectConfig {
     pub review_required: bool,
     /// Every turn that a run records is checked.
     pub check_runs: bool,
+    /// What the Compose files ask of the host, and what holm says of them.
+    pub compose: ComposeRemarks,
+}
+
+/// What was found in Compose files besides services.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComposeRemarks {
+    pub requests: Vec<crate::compose::Request>,
+    pub warnings: Vec<crate::compose::Remark>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,6 +74,8 @@ pub struct Project {
     pub isolation: Scope,
     pub driver: DriverName,
     pub nested: bool,
+    /// Compose files; later ones override earlier ones.
+    pub compose: Vec<String>,
 }
 
 /// Where a workspace that sees its siblings finds their trees.
@@ -119,6 +131,8 @@ pub struct Image {
     /// Where its programs see the tree.
     pub tree: Option<Root>,
     pub volumes: Vec<Name>,
+    /// What a Compose file adds.
+    pub container: Option<Container>,
 }
 
 /// When a service counts as ready.
@@ -144,6 +158,8 @@ pub enum Probe {
     Log { text: String },
     /// The shell command exits with 0.
     Command { command: String },
+    /// The program in the service's own root exits with 0.
+    Program { argv: Vec<String> },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -341,7 +357,7 @@ impl ProjectConfig {
         let service = self.services.get(name)?;
         let asked = service.ready.as_ref().and_then(|ready| match &ready.probe {
             Probe::Http { port, .. } | Probe::Tcp { port } => Some(*port),
-            Probe::Log { .. } | Probe::Command { .. } => None,
+            Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => None,
         });
         asked.or_else(|| self.ports.get(name).map(|port| port.port))
     }

@@ -34,6 +34,7 @@ pub mod compose;
 pub mod concern;
 pub mod config;
 pub mod conflict;
+pub mod container;
 pub mod cut;
 pub mod database;
 pub mod detect;

@@ -46,6 +46,8 @@ pub enum Readiness {
     Running,
     /// When a probe succeeds, which should happen within this time.
     Probed { within: Duration },
+    /// When it has exited with 0: others wait for its end.
+    Exited,
 }
 
 /// A user's request.
@@ -159,6 +161,8 @@ enum Progress {
     },
     /// The time limit has passed; it may still become ready.
     Late,
+    /// It counts when it has ended.
+    Working,
     Ready,
 }
 
@@ -216,7 +220,9 @@ impl Life {
             Phase::Down => State::Stopped,
             Phase::Waiting | Phase::Launching { .. } => State::Starting,
             Phase::Running { progress, .. } => match progress {
-                Progress::Settling { .. } | Progress::Probing { .. } => State::Starting,
+                Progress::Settling { .. } | Progress::Probing { .. } | Progress::Working => {
+                    State::Starting
+                }
                 Progress::Late => State::Failed,
                 Progress::Ready => State::Ready,
             },
@@ -259,9 +265,17 @@ impl Life {
         }
         match &self.phase {
             Phase::Running { progress, .. } => *progress == Progress::Ready,
-            Phase::Exited => self.was_ready && self.exit == Some(0),
+            Phase::Exited => {
+                let counts = self.was_ready || self.rules.readiness == Readiness::Exited;
+                counts && self.exit == Some(0)
+            }
             _ => false,
         }
+    }
+
+    /// Whether services may start that need it only to run.
+    pub fn has_begun(&self) -> bool {
+        matches!(self.phase, Phase::Running { .. }) || self.is_satisfied()
     }
 
     /// Replaces the settings; the current run keeps its deadlines.
@@ -305,7 +319,7 @@ impl Life {
             Phase::Running { progress, .. } => {
                 matches!(
                     progress,
-                    Progress::Settling { .. } | Progress::Probing { .. }
+                    Progress::Settling { .. } | Progress::Probing { .. } | Progress::Working
                 )
             }
             Phase::Waiting | Phase::Exited | Phase::Failed => false,
@@ -458,7 +472,7 @@ impl Life {
             Phase::Backoff { until } => Some(*until),
             Phase::Running { progress, .. } => match progress {
                 Progress::Settling { until } | Progress::Probing { until } => Some(*until),
-                Progress::Late | Progress::Ready => None,
+                Progress::Late | Progress::Working | Progress::Ready => None,
             },
             Phase::Ending(ending) => match ending.asked {
                 StopProgress::NotYet => Some(Duration::ZERO),
@@ -482,6 +496,7 @@ impl Life {
             Readiness::Probed { within } => Progress::Probing {
                 until: now + within,
             },
+            Readiness::Exited => Progress::Working,
         };
         self.phase = Phase::Running {
             since: now,
@@ -562,7 +577,7 @@ impl Life {
 impl Readiness {
     fn limit(self) -> Duration {
         match self {
-            Readiness::Running => SETTLED_AFTER,
+            Readiness::Running | Readiness::Exited => SETTLED_AFTER,
             Readiness::Probed { within } => within,
         }
     }

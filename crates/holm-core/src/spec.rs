@@ -11,6 +11,7 @@ pub use checking::{Check, CheckFor};
 pub use moving::{Manner, Move, Owed};
 
 use crate::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
+use crate::container::Container;
 use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
@@ -448,6 +449,9 @@ pub struct ServiceImage {
     pub tree: Option<PathBuf>,
     /// Names of volumes that its programs see.
     pub volumes: Vec<String>,
+    /// What a Compose file adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
 }
 
 /// When a service counts as ready.
@@ -461,10 +465,23 @@ pub struct Ready {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Probe {
-    Http { path: String, port: u16 },
-    Tcp { port: u16 },
-    Log { text: String },
-    Command { command: String },
+    Http {
+        path: String,
+        port: u16,
+    },
+    Tcp {
+        port: u16,
+    },
+    Log {
+        text: String,
+    },
+    Command {
+        command: String,
+    },
+    /// The words of a program in the service's own root.
+    Program {
+        argv: Vec<String>,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -487,6 +504,15 @@ pub struct Dirty {
     /// Paths with `git add --intent-to-add`, which a tree cannot express.
     #[serde(default)]
     pub intended: Vec<String>,
+}
+
+// === impl Service ===
+
+impl Service {
+    /// What a Compose file says of it.
+    pub fn container(&self) -> Option<&Container> {
+        self.image.as_ref()?.container.as_ref()
+    }
 }
 
 // === impl WorkspaceSpec ===

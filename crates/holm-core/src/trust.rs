@@ -9,6 +9,7 @@ use crate::config::{
     Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
+use crate::container::Source;
 use crate::git_settings::GitSetting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -53,6 +54,13 @@ pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
     ask_egress(config, baseline, &mut asks);
     ask_limits(config, baseline, &mut asks);
     ask_agents(config, baseline, &mut asks);
+    for request in &config.compose.requests {
+        asks.push(Ask::new(
+            &request.key,
+            format!("{} ({})", request.at.words, request.at.file),
+            [quoted(&request.value)],
+        ));
+    }
     asks
 }
 
@@ -157,6 +165,14 @@ pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> Project
     config
         .agents
         .retain(|name, _| !baseline.agents_with_credentials.contains(name));
+    config.compose.requests.clear();
+    for service in config.services.values_mut() {
+        let image = service.image.as_mut();
+        if let Some(container) = image.and_then(|image| image.container.as_mut()) {
+            let is_host = |source: &Source| matches!(source, Source::Host(_));
+            container.mounts.retain(|mount| !is_host(&mount.source));
+        }
+    }
     config
 }
 

@@ -1,13 +1,15 @@
 //! A room: the root of one image in which a service of the workspace runs. The driver plans it, the platform makes it
 //! ([`Platform::make_room`](crate::platform::Platform::make_room)), the keeper starts the service's program in it.
 
+use holm_core::container::Mount;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 /// What the room of one service consists of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoomPlan {
     pub service: String,
@@ -19,6 +21,24 @@ pub struct RoomPlan {
     pub tree: Option<PathBuf>,
     /// Paths of the volumes that the room shows, the same as in the workspace.
     pub volumes: Vec<PathBuf>,
+    /// What a Compose file mounts, in this order.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+    /// Where the workspace shows its volumes, by their names.
+    #[serde(default)]
+    pub places: BTreeMap<String, PathBuf>,
+    /// The service whose network namespace it joins, by its index in the plan. `None`: the workspace's.
+    #[serde(default)]
+    pub network: Option<u32>,
+    /// `None`: the workspace's.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// The text of `/etc/hosts`. `None`: the workspace's.
+    #[serde(default)]
+    pub hosts: Option<String>,
+    /// Programs can write only to mounts.
+    #[serde(default)]
+    pub is_read_only: bool,
     /// Directories that the image expects: its working directory and its `VOLUME`s. Missing ones are created.
     pub directories: Vec<PathBuf>,
     pub start: ImageStart,

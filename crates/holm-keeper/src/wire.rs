@@ -466,6 +466,8 @@ pub enum Doorway {
     Refusals,
     /// Listens for a service of `[shared]`, by its index.
     Shared(u32),
+    /// The network namespace of a service, by its index in the plan. Not a socket.
+    Namespace(u32),
 }
 
 // === impl Status ===
@@ -487,7 +489,10 @@ impl Status {
 impl Doorway {
     /// Whether it belongs to the gateway, which a machine may lack.
     pub fn is_outward(self) -> bool {
-        !matches!(self, Doorway::Diagnosis | Doorway::Shared(_))
+        !matches!(
+            self,
+            Doorway::Diagnosis | Doorway::Shared(_) | Doorway::Namespace(_)
+        )
     }
 }
 

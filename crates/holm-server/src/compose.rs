@@ -4,7 +4,7 @@
 use super::failure::{Failure, bad_request};
 use super::layers::{Start, Surroundings};
 use super::service_images::Unpulled;
-use super::trust::{Judged, Untrusted};
+use super::trust::{Files, Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
@@ -47,8 +47,16 @@ impl App {
         create: &CreateWorkspace,
         project: &ProjectRecord,
     ) -> Result<Composed, Failure> {
-        let (text, listed) = (create.config.as_deref(), &create.worktree_include);
-        let judged = self.judge(&project.id, text, listed).await?;
+        let mut compose = create.compose.clone();
+        if create.untrusted {
+            compose.environment.clear();
+        }
+        let files = Files {
+            holm_toml: create.config.as_deref(),
+            compose: &compose,
+        };
+        let judged = self.judge(&project.id, files, &create.worktree_include);
+        let judged = judged.await?;
         let (judged, mut notes) = judged.settle(untrusted(create))?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
@@ -75,6 +83,7 @@ impl App {
         let volumes = self.volumes(&start, project, config).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
+        notes.extend(said_of_compose(config));
         notes.extend(create.notes.iter().cloned());
         let images = self.find_images(config, &[]).await?;
         let spec = WorkspaceSpec {
@@ -170,6 +179,12 @@ impl App {
         };
         Ok((Brought { include_tar, dirty }, received))
     }
+}
+
+/// What the Compose files have that has no effect.
+fn said_of_compose(config: &ProjectConfig) -> impl Iterator<Item = String> {
+    let warnings = config.compose.warnings.iter();
+    warnings.map(|at| format!("{}:{}: {}", at.file, at.line, at.words))
 }
 
 /// Whether a request goes on without the parts of `holm.toml` that the user did not approve.

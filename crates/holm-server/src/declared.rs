@@ -40,7 +40,7 @@ pub fn services(config: &ProjectConfig, manifests: &Manifests) -> Vec<Service> {
             .ready
             .as_ref()
             .map(ready)
-            .or_else(|| answers(config, name)),
+            .or_else(|| answers(config, name, service)),
         depends_on: service.depends_on.iter().map(Name::to_string).collect(),
         restart: service.restart,
         on_assign: service.on_assign,
@@ -66,6 +66,7 @@ fn service_image(image: &config::Image, manifests: &Manifests) -> Option<Service
         manifest: manifests.get(&image.reference)?.clone(),
         tree: image.tree.as_ref().map(|tree| tree.as_path().to_owned()),
         volumes: image.volumes.iter().map(Name::to_string).collect(),
+        container: image.container.clone(),
     })
 }
 
@@ -153,13 +154,19 @@ fn ready(ready: &config::Ready) -> Ready {
             config::Probe::Command { command } => Probe::Command {
                 command: command.clone(),
             },
+            config::Probe::Program { argv } => Probe::Program { argv: argv.clone() },
         },
         timeout_ms: u64::try_from(ready.timeout.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
-/// The check of a service that declares none: the port with its name accepts connections.
-fn answers(config: &ProjectConfig, name: &Name) -> Option<Ready> {
+/// The check of a service that declares none: the port with its name accepts connections. A service of a Compose file
+/// is ready as soon as it runs, as it is there.
+fn answers(config: &ProjectConfig, name: &Name, service: &config::Service) -> Option<Ready> {
+    let image = service.image.as_ref();
+    if image.is_some_and(|image| image.container.is_some()) {
+        return None;
+    }
     let port = config.ports.get(name)?.port.get();
     let timeout = config::Ready::DEFAULT_TIMEOUT;
     Some(Ready {

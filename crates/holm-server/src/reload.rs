@@ -8,14 +8,17 @@ use super::caller::Caller;
 use super::declared::Manifests;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
-use super::trust::Judged;
+use super::trust::{Files, Judged};
 use super::{App, compose, declared, takeover};
 use crate::helper::program;
 use axum::Json;
 use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
-use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
+use holm_config::compose::Unread;
+use holm_config::compose::services::collect;
+use holm_core::compose::ComposeFiles;
+use holm_core::config::{EgressMode, Scope, Word, display_size};
 use holm_core::exec::{ExecOutput, ExecRequest};
 use holm_core::layer::Maker;
 use holm_core::policy::Typed;
@@ -24,6 +27,7 @@ use holm_core::{Code, Fault, ProjectId, WorkspaceId, trust};
 use holm_engine::Stopped;
 use holm_engine::inside;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,7 +36,8 @@ const LONGEST: usize = 1 << 20;
 
 /// The exit code for a missing file.
 const ABSENT: u8 = 44;
-const READ: &str = "[ -e holm.toml ] || exit 44; exec head -c 1048577 holm.toml";
+const READ: &str = "[ -e \"./$1\" ] || exit 44; exec head -c 1048577 \"./$1\"";
+const HOLM_TOML: &str = "holm.toml";
 
 operations! {
     /// Takes over a changed `holm.toml`, by default that of the user's checkout.
@@ -47,12 +52,13 @@ async fn reload(
     Body(reload): Body<Reload>,
 ) -> Answer<Reloaded> {
     let spec = app.engine.spec(&id).await?;
-    let text = app.config_text(&id, &spec, &caller, &reload).await?;
-    let content = digest(text.as_deref());
-    let config = match &text {
-        Some(text) => holm_config::project::parse(text, "holm.toml").map_err(Fault::from)?,
-        None => ProjectConfig::default(),
+    let texts = app.config_text(&id, &spec, &caller, &reload).await?;
+    let files = Files {
+        holm_toml: texts.config.as_deref(),
+        compose: &texts.compose,
     };
+    let config = files.config()?;
+    let content = digest(&texts);
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
@@ -150,17 +156,20 @@ impl App {
         Ok((volumes, caches))
     }
 
-    /// The text that was sent or asked for; `None`: there is no such file.
+    /// The texts that were sent or asked for.
     async fn config_text(
         &self,
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
         caller: &Caller,
         reload: &Reload,
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<ConfigText, Fault> {
         match (&reload.config, reload.from) {
-            (Some(text), _) => Ok(Some(text.clone())),
-            (None, ReloadFrom::Inside) => self.read_config(id).await,
+            (Some(text), _) => Ok(ConfigText {
+                config: Some(text.clone()),
+                compose: reload.compose.clone(),
+            }),
+            (None, ReloadFrom::Inside) => self.config_inside(id, spec).await,
             (None, from) => {
                 caller.local().allow()?;
                 self.config_outside(id, spec, from).await
@@ -174,19 +183,59 @@ impl App {
         id: &WorkspaceId,
         spec: &WorkspaceSpec,
         from: ReloadFrom,
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<ConfigText, Fault> {
         let project = self.engine.project(&project_of(spec)?).await?;
         let mut words = vec!["reload", id.as_str(), "--show-config"];
         if from == ReloadFrom::Commit {
             words.push("--committed");
         }
-        let read: ConfigText = program::holm(Path::new(&project.path), &words, None).await?;
-        Ok(read.config)
+        program::holm(Path::new(&project.path), &words, None).await
     }
 
-    /// The file's current content inside; starts a stopped workspace.
-    async fn read_config(&self, id: &WorkspaceId) -> Result<Option<String>, Fault> {
-        let argv = ["sh", "-c", READ].map(|word| word.as_bytes().to_vec());
+    /// The files inside. Which Compose files there are is known only when those are read that name them.
+    async fn config_inside(
+        &self,
+        id: &WorkspaceId,
+        spec: &WorkspaceSpec,
+    ) -> Result<ConfigText, Fault> {
+        let mut texts = ConfigText {
+            config: self.read_inside(id, HOLM_TOML).await?,
+            compose: ComposeFiles::default(),
+        };
+        let Some(text) = &texts.config else {
+            return Ok(texts);
+        };
+        let config = holm_config::project::parse(text, HOLM_TOML)?;
+        let everything = ComposeFiles {
+            root: spec.root.display().to_string(),
+            home: spec.home.display().to_string(),
+            ..ComposeFiles::default()
+        };
+        let mut read: BTreeMap<String, Option<String>> = BTreeMap::new();
+        loop {
+            let mut missing = Vec::new();
+            texts.compose = collect(&config, &everything, &mut |path| match read.get(path) {
+                Some(text) => text.clone().ok_or(Unread::Missing),
+                None => {
+                    missing.push(path.to_owned());
+                    Err(Unread::Missing)
+                }
+            });
+            // The reader limits how many files name each other.
+            if missing.is_empty() {
+                return Ok(texts);
+            }
+            for path in missing {
+                let text = self.read_inside(id, &path).await?;
+                read.insert(path, text);
+            }
+        }
+    }
+
+    /// A file's current content inside; starts a stopped workspace.
+    async fn read_inside(&self, id: &WorkspaceId, path: &str) -> Result<Option<String>, Fault> {
+        let argv = ["sh", "-c", READ, "read", path].map(|word| word.as_bytes().to_vec());
+        let unreadable = |why: &str| unreadable(path, why);
         let request = ExecRequest {
             argv: argv.to_vec(),
             // It may be a pipe without a writer.
@@ -263,8 +312,13 @@ fn to_api(ask: &trust::Ask) -> Ask {
     }
 }
 
-fn digest(text: Option<&str>) -> String {
-    let hash = Sha256::digest(text.unwrap_or_default());
+fn digest(texts: &ConfigText) -> String {
+    let mut content = texts.config.clone().unwrap_or_default();
+    let files = texts.compose.files.iter().chain(&texts.compose.environment);
+    for (name, text) in files {
+        content.push_str(&format!("\0{name}\0{text}"));
+    }
+    let hash = Sha256::digest(content);
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -330,11 +384,11 @@ fn limit_of(spec: &WorkspaceSpec, key: &str) -> Option<String> {
     }
 }
 
-fn unreadable(why: &str) -> Fault {
+fn unreadable(path: &str, why: &str) -> Fault {
     Fault::new(
         Code::InvalidConfig,
-        format!("holm.toml of the workspace cannot be read: {why}"),
-        "look at it with `holm exec WS -- cat holm.toml`",
+        format!("{path} of the workspace cannot be read: {why}"),
+        format!("look at it with `holm exec WS -- cat {path}`"),
     )
 }
 

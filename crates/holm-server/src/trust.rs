@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use holm_api::project::{Ask, AskChange, ChangeKind, TrustApprove, TrustCheck, TrustReport};
 use holm_config::user::UserConfig;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
 use holm_core::git_settings::GitSetting;
 use holm_core::spec::WorkspaceSpec;
@@ -16,6 +17,13 @@ use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_u
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::store::ProjectRecord;
 use std::sync::Arc;
+
+/// The files of a project that say how its workspaces are.
+#[derive(Clone, Copy)]
+pub struct Files<'a> {
+    pub holm_toml: Option<&'a str>,
+    pub compose: &'a ComposeFiles,
+}
 
 /// A configuration, and its requests.
 pub struct Judged {
@@ -50,9 +58,11 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
             changes: Vec::new(),
         }));
     }
-    let judged = app
-        .judge(&id, check.config.as_deref(), &check.worktree_include)
-        .await?;
+    let files = Files {
+        holm_toml: check.config.as_deref(),
+        compose: &check.compose,
+    };
+    let judged = app.judge(&id, files, &check.worktree_include).await?;
     let last = app.engine.last_approval(&id).await?;
     let before = last.as_ref().map_or(&[][..], |last| &last.asks);
     let changes = trust::changes(before, &judged.asks);
@@ -80,7 +90,11 @@ async fn approve(
     }
     let (asks, digest) = if approve.settings.is_empty() {
         let include = &approve.worktree_include;
-        let judged = app.judge(&id, approve.config.as_deref(), include).await?;
+        let files = Files {
+            holm_toml: approve.config.as_deref(),
+            compose: &approve.compose,
+        };
+        let judged = app.judge(&id, files, include).await?;
         (judged.asks, judged.digest)
     } else {
         judge_settings(&approve.settings)
@@ -137,13 +151,10 @@ impl App {
     pub async fn judge(
         &self,
         id: &ProjectId,
-        config: Option<&str>,
+        files: Files<'_>,
         worktree_include: &[String],
     ) -> Result<Judged, Fault> {
-        let mut config = match config {
-            Some(text) => holm_config::project::parse(text, "holm.toml")?,
-            None => ProjectConfig::default(),
-        };
+        let mut config = files.config()?;
         for pattern in worktree_include {
             let pattern = Pattern::parse(pattern).map_err(|error| {
                 let shown = pattern.escape_debug();
@@ -203,6 +214,17 @@ impl App {
             is_approved,
             since: since.unwrap_or_default(),
         })
+    }
+}
+
+// === impl Files ===
+
+impl Files<'_> {
+    pub fn config(self) -> Result<ProjectConfig, Fault> {
+        match self.holm_toml {
+            Some(text) => holm_config::project::parse_with(text, "holm.toml", self.compose),
+            None => Ok(ProjectConfig::default()),
+        }
     }
 }
 

@@ -102,9 +102,9 @@ fn stays(
 ) -> bool {
     match verdict {
         Verdict::Done | Verdict::Trust(_) => true,
-        Verdict::Ignored => {
+        Verdict::Ignored | Verdict::Unused => {
             reader.warn(entry.key_at, format!("`{at}` has no effect: {note}"));
-            false
+            matches!(verdict, Verdict::Unused)
         }
         Verdict::Refused => {
             reader.error(entry.key_at, format!("`{at}` is not supported: {note}"));

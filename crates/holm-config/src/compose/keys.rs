@@ -5,7 +5,7 @@ use super::ask::{
     always, build_network, external, gpu, host_namespace, host_network, in_parts, mount, not_empty,
     of_container, outside, outside_files, set,
 };
-use super::shape::Verdict::{Done, Ignored, Refused, Trust};
+use super::shape::Verdict::{Done, Ignored, Refused, Trust, Unused};
 use super::shape::{Key, Shape};
 use super::short;
 
@@ -65,18 +65,18 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     cpu_rt_period: Ignored, Shape::Text, "needs root on the host";
     cpu_rt_runtime: Ignored, Shape::Text, "needs root on the host";
     cpu_shares: Ignored, Shape::Integer, "services of a workspace share its processors equally";
-    cpus: Done, Shape::Number, "";
+    cpus: Unused, Shape::Number, "the workspace's `[limits]` hold for all services together";
     cpuset: Ignored, Shape::Text, "services of a workspace share its processors equally";
     credential_spec: Ignored, Shape::Any, "Windows only";
     depends_on: Done, Shape::Short { long: short::names, table: &Shape::Named(&DEPENDENCY) }, "with conditions";
-    deploy: Done, DEPLOY, "`resources`, `replicas` and `restart_policy`; the rest is for clusters and ignored";
-    develop: Done, DEVELOP, "";
+    deploy: Done, DEPLOY, "`replicas` as `scale`, and `restart_policy`; the rest is ignored";
+    develop: Unused, DEVELOP, "services see the tree itself; `on_assign` of holm.toml says what they do when it changes";
     device_cgroup_rules: Trust(not_empty), Shape::Unique, "opens devices of the host";
     devices: Trust(not_empty), Shape::List { item: &DEVICE, long: short::device, same: &["target"] }, "opens devices of the host";
-    dns: Done, Shape::Unique, "";
-    dns_opt: Done, Shape::Unique, "";
-    dns_search: Done, Shape::Unique, "";
-    domainname: Done, Shape::Text, "";
+    dns: Unused, Shape::Unique, "the workspace resolves names";
+    dns_opt: Unused, Shape::Unique, "the workspace resolves names";
+    dns_search: Unused, Shape::Unique, "the workspace resolves names";
+    domainname: Unused, Shape::Text, "the workspace has no domain";
     entrypoint: Done, Shape::Command, "";
     env_file: Trust(in_parts), Shape::Short { long: short::lone, table: &ENV_FILES }, "a file outside of the project's root needs approval";
     environment: Trust(in_parts), Shape::Map, "a value from your own environment needs approval";
@@ -85,7 +85,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     external_links: Refused, Shape::Unique, "there are no containers outside of the workspace; declare the service in a file";
     extra_hosts: Done, Shape::Hosts, "";
     gpus: Trust(gpu), Shape::Short { long: short::gpus, table: &DEVICE_REQUESTS }, "opens devices of the host";
-    group_add: Done, Shape::Unique, "";
+    group_add: Unused, Shape::Unique, "all programs of a workspace have one group";
     healthcheck: Done, HEALTHCHECK, "";
     hostname: Done, Shape::Text, "";
     image: Done, Shape::Text, "";
@@ -93,11 +93,11 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     ipc: Trust(host_namespace), Shape::Text, "only `host` and `container:…` need approval";
     isolation: Ignored, Shape::Text, "Windows only";
     label_file: Trust(outside_files), PATHS, "a file outside of the project's root needs approval";
-    labels: Done, Shape::Map, "";
+    labels: Unused, Shape::Map, "holm does not use them";
     links: Done, Shape::Unique, "";
     logging: Ignored, Shape::Any, "`holm logs` keeps the output of every service";
     mac_address: Ignored, Shape::Text, "the workspace chooses addresses";
-    mem_limit: Done, Shape::Size, "";
+    mem_limit: Unused, Shape::Size, "the workspace's `[limits]` hold for all services together";
     mem_reservation: Ignored, Shape::Size, "a workspace reserves no memory";
     mem_swappiness: Ignored, Shape::Integer, "set by the host";
     memswap_limit: Ignored, Shape::Text, "set by the host";
@@ -107,32 +107,32 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     oom_kill_disable: Ignored, Shape::Flag, "needs root on the host";
     oom_score_adj: Ignored, Shape::Integer, "needs root on the host";
     pid: Trust(host_namespace), Shape::Text, "only `host` and `container:…` need approval";
-    pids_limit: Done, Shape::Integer, "";
-    platform: Done, Shape::Text, "";
+    pids_limit: Unused, Shape::Integer, "the workspace's `[limits]` hold for all services together";
+    platform: Unused, Shape::Text, "holm takes the image for this machine";
     ports: Done, Shape::List { item: &PORT, long: short::port, same: &["host_ip", "target", "published", "protocol"] }, "routes on loopback, whatever address the file names";
-    post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
-    pre_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
-    pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    post_start: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
+    pre_start: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
+    pre_stop: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
     privileged: Trust(set), Shape::Flag, "gives all Linux capabilities";
     profiles: Done, Shape::Unique, "";
     provider: Trust(always), PROVIDER, "runs a program on the host";
-    pull_policy: Done, Shape::Text, "";
+    pull_policy: Unused, Shape::Text, "holm pulls an image that is not here; `holm image pull` fetches it again";
     pull_refresh_after: Ignored, Shape::Text, "`holm image pull` refreshes an image";
     read_only: Done, Shape::Flag, "";
     restart: Done, Shape::Text, "";
     runtime: Ignored, Shape::Text, "holm starts the program itself";
-    scale: Done, Shape::Integer, "";
+    scale: Done, Shape::Integer, "0: the service does not run; more than 1: one instance runs";
     secrets: Done, GRANTS, "";
     security_opt: Trust(not_empty), Shape::Unique, "weakens the isolation";
-    shm_size: Done, Shape::Size, "";
-    stdin_open: Done, Shape::Flag, "";
+    shm_size: Unused, Shape::Size, "programs have the workspace's /dev/shm";
+    stdin_open: Unused, Shape::Flag, "services have no input";
     stop_grace_period: Done, Shape::Duration, "";
     stop_signal: Done, Shape::Text, "";
     storage_opt: Ignored, Shape::Any, "the workspace's disk limit holds for all services";
     sysctls: Trust(not_empty), Shape::Map, "changes settings of the kernel";
     tmpfs: Done, Shape::Unique, "";
-    tty: Done, Shape::Flag, "";
-    ulimits: Done, Shape::Named(&ULIMIT), "";
+    tty: Unused, Shape::Flag, "services have no terminal";
+    ulimits: Unused, Shape::Named(&ULIMIT), "programs have the workspace's limits";
     use_api_socket: Trust(set), Shape::Flag, "the engine's socket controls the host";
     user: Done, Shape::Text, "";
     userns_mode: Trust(host_namespace), Shape::Text, "only `host` needs approval";
@@ -297,8 +297,8 @@ const HEALTHCHECK: Shape = Shape::Table(keys! {
 
 static ATTACHMENT: Shape = Shape::Table(keys! {
     aliases: Done, Shape::Unique, "";
-    ipv4_address: Done, Shape::Text, "";
-    ipv6_address: Done, Shape::Text, "";
+    ipv4_address: Unused, Shape::Text, "the workspace chooses addresses";
+    ipv6_address: Unused, Shape::Text, "the workspace chooses addresses";
     link_local_ips: Ignored, Shape::Unique, "the workspace chooses addresses";
     mac_address: Ignored, Shape::Text, "the workspace chooses addresses";
     interface_name: Ignored, Shape::Text, "the workspace names interfaces";

@@ -1,8 +1,7 @@
 //! Compose files: several files, their variables, `extends` and `include` become one
 //! [`Stack`](holm_core::compose::Stack).
 //!
-//! No command calls this reader yet; `holm init` still reads Compose files with `holm_core::detect`. The files
-//! are not trusted: only files below the project's root are read, through a function of the caller, and
+//! The files are not trusted: only files below the project's root are read, through a function of the caller, and
 //! nothing is executed. All errors are reported at once, with file, line and column. What the files ask of
 //! the host is listed, never done.
 
@@ -15,6 +14,7 @@ mod links;
 mod merge;
 mod normal;
 mod reader;
+pub mod services;
 mod shape;
 mod short;
 pub(crate) mod tree;

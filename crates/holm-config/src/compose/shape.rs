@@ -69,8 +69,10 @@ pub struct Key {
 pub enum Verdict {
     /// It has the meaning of the specification.
     Done,
-    /// It has no effect, and a warning names it.
+    /// It has no effect, and a warning names it. The stack does not have it.
     Ignored,
+    /// The same, but the stack has it.
+    Unused,
     /// A person has to approve a value for which this returns the words of a request.
     Trust(fn(&Node) -> Option<String>),
     /// It is an error.
@@ -83,7 +85,7 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Done => "done",
-            Verdict::Ignored => "ignored",
+            Verdict::Ignored | Verdict::Unused => "ignored",
             Verdict::Trust(_) => "trust",
             Verdict::Refused => "refused",
         }

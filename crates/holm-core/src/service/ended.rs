@@ -41,7 +41,8 @@ impl Life {
         };
         if !again {
             self.phase = Phase::Exited;
-            let is_early = !self.was_ready && self.rules.readiness != Readiness::Running;
+            let is_probed = matches!(self.rules.readiness, Readiness::Probed { .. });
+            let is_early = !self.was_ready && is_probed;
             self.reason = Some(if is_early && code == 0 {
                 format!("{how} before it was ready; does it run in the background?")
             } else {

@@ -14,6 +14,8 @@ pub struct Graph {
 struct Member {
     name: String,
     depends_on: Vec<usize>,
+    /// Those among them that only have to run.
+    begins_after: Vec<usize>,
     needed_by: Vec<usize>,
     life: Life,
     /// A service that is no longer declared is ended; its index stays valid.
@@ -22,8 +24,15 @@ struct Member {
     is_stale: bool,
 }
 
-/// A declared service: its name, the names of its dependencies, and its settings.
-pub type Declared = (String, Vec<String>, Rules);
+/// A declared service.
+pub struct Declared {
+    pub name: String,
+    /// Services that must be ready before it starts.
+    pub depends_on: Vec<String>,
+    /// Services that must run before it starts.
+    pub begins_after: Vec<String>,
+    pub rules: Rules,
+}
 
 /// The state of one service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +76,19 @@ impl Graph {
         for member in &mut self.members {
             were_declared.push(std::mem::take(&mut member.is_declared));
             member.depends_on.clear();
+            member.begins_after.clear();
             member.needed_by.clear();
         }
         let mut needs = Vec::new();
-        for (name, depends_on, rules) in services {
+        for service in services {
+            let Declared { name, rules, .. } = service;
             let known = self.members.iter().position(|member| member.name == name);
             let index = known.unwrap_or(self.members.len());
             match known.map(|index| &mut self.members[index]) {
                 None => self.members.push(Member {
                     name,
                     depends_on: Vec::new(),
+                    begins_after: Vec::new(),
                     needed_by: Vec::new(),
                     life: Life::new(rules),
                     is_declared: true,
@@ -91,14 +103,19 @@ impl Graph {
                     }
                 }
             }
-            needs.push((index, depends_on));
+            needs.push((index, service.depends_on, service.begins_after));
         }
-        for (index, names) in needs {
-            let needed: Vec<usize> = names.iter().filter_map(|name| self.find(name)).collect();
+        for (index, ready, running) in needs {
+            let find = |names: &[String]| -> Vec<usize> {
+                names.iter().filter_map(|name| self.find(name)).collect()
+            };
+            let (mut needed, running) = (find(&ready), find(&running));
+            needed.extend(&running);
             for other in &needed {
                 self.members[*other].needed_by.push(index);
             }
             self.members[index].depends_on = needed;
+            self.members[index].begins_after = running;
         }
     }
 
@@ -263,10 +280,13 @@ impl Graph {
 
     /// The dependencies that are not ready.
     fn missing(&self, index: usize) -> Vec<usize> {
-        let needed = self.members[index].depends_on.iter().copied();
-        needed
-            .filter(|other| !self.members[*other].life.is_satisfied())
-            .collect()
+        let member = &self.members[index];
+        let is_there = |other: &usize| {
+            let life = &self.members[*other].life;
+            life.is_satisfied() || (member.begins_after.contains(other) && life.has_begun())
+        };
+        let needed = member.depends_on.iter().copied();
+        needed.filter(|other| !is_there(other)).collect()
     }
 
     /// A waiting service is pending only if its dependencies are.

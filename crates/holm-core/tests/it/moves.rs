@@ -3,7 +3,7 @@
 
 use holm_core::config::{OnAssign, Pattern, Restart, Word};
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
-use holm_core::service::graph::{Graph, Verdict};
+use holm_core::service::graph::{Declared, Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, State, Wish};
 use proptest::prelude::{Just, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -109,7 +109,12 @@ fn one() -> Graph {
         },
         grace: Duration::from_secs(10),
     };
-    Graph::new(vec![("web".to_owned(), vec![], rules)])
+    Graph::new(vec![Declared {
+        name: "web".to_owned(),
+        depends_on: Vec::new(),
+        begins_after: Vec::new(),
+        rules,
+    }])
 }
 
 fn at(seconds: u64) -> Duration {

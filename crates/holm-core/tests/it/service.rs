@@ -2,7 +2,7 @@
 //! Time is an argument, so none passes.
 
 use holm_core::config::Restart;
-use holm_core::service::graph::{Graph, Verdict};
+use holm_core::service::graph::{Declared, Graph, Verdict};
 use holm_core::service::{Event, Order, Readiness, Rules, State, Wish};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -17,16 +17,22 @@ fn rules(restart: Restart) -> Rules {
     }
 }
 
+fn declared(name: &str, needs: &[&str], rules: Rules) -> Declared {
+    Declared {
+        name: name.to_owned(),
+        depends_on: needs.iter().map(|name| (*name).to_owned()).collect(),
+        begins_after: Vec::new(),
+        rules,
+    }
+}
+
 fn one(restart: Restart) -> Graph {
-    Graph::new(vec![("web".to_owned(), vec![], rules(restart))])
+    Graph::new(vec![declared("web", &[], rules(restart))])
 }
 
 /// `db` ← `api` ← `web`, and `cache` on its own.
 fn stack() -> Graph {
-    let entry = |name: &str, needs: &[&str]| {
-        let needs = needs.iter().map(|name| (*name).to_owned()).collect();
-        (name.to_owned(), needs, rules(Restart::OnFailure))
-    };
+    let entry = |name: &str, needs: &[&str]| declared(name, needs, rules(Restart::OnFailure));
     Graph::new(vec![
         entry("api", &["db"]),
         entry("cache", &[]),
@@ -103,15 +109,51 @@ fn one_starts_at_once_when_what_it_needs_has_settled() {
         readiness: Readiness::Running,
         ..rules(Restart::OnFailure)
     };
-    let needs = vec!["worker".to_owned()];
     let mut graph = Graph::new(vec![
-        ("api".to_owned(), needs, settles.clone()),
-        ("worker".to_owned(), vec![], settles),
+        declared("api", &["worker"], settles.clone()),
+        declared("worker", &[], settles),
     ]);
     assert_eq!(graph.due(at(0)), [(1, Order::Start)]);
     graph.handle(1, Event::Started { pid: 7 }, at(0));
     assert_eq!(graph.due(at(1)), [(0, Order::Start)]);
     assert_eq!(graph.verdict(), Verdict::Pending);
+}
+
+#[test]
+fn one_waits_for_the_end_of_a_job_and_for_the_mere_start_of_another() {
+    let job = Rules {
+        readiness: Readiness::Exited,
+        ..rules(Restart::No)
+    };
+    let mut graph = Graph::new(vec![
+        declared("migrate", &[], job),
+        declared("db", &[], rules(Restart::No)),
+        Declared {
+            begins_after: vec!["db".to_owned()],
+            ..declared("web", &["migrate"], rules(Restart::No))
+        },
+    ]);
+    assert_eq!(graph.due(at(0)), [(0, Order::Start), (1, Order::Start)]);
+    graph.handle(0, Event::Started { pid: 7 }, at(0));
+    graph.handle(1, Event::Started { pid: 8 }, at(0));
+    // The job works as long as it wants; the database need not be ready.
+    assert_eq!(graph.due(at(900)), []);
+    let exited = |code| Event::Exited { code, cause: None };
+    graph.handle(0, exited(0), at(901));
+    assert_eq!(graph.due(at(901)), [(2, Order::Start)]);
+    assert_eq!(graph.reports()[0].state, State::Exited);
+
+    let job = Rules {
+        readiness: Readiness::Exited,
+        ..rules(Restart::No)
+    };
+    let web = declared("web", &["migrate"], rules(Restart::No));
+    let mut graph = Graph::new(vec![declared("migrate", &[], job), web]);
+    graph.due(at(0));
+    graph.handle(0, Event::Started { pid: 7 }, at(0));
+    graph.handle(0, exited(1), at(1));
+    assert_eq!(graph.due(at(1)), []);
+    assert_eq!(graph.verdict(), Verdict::Failing);
 }
 
 #[test]
@@ -198,9 +240,9 @@ fn late_is_failed_until_it_is_ready_after_all() {
 
 #[test]
 fn without_a_probe_it_is_ready_when_it_did_not_end_at_once() {
-    let mut graph = Graph::new(vec![(
-        "job".to_owned(),
-        vec![],
+    let mut graph = Graph::new(vec![declared(
+        "job",
+        &[],
         Rules {
             readiness: Readiness::Running,
             ..rules(Restart::No)
@@ -333,13 +375,10 @@ proptest! {
 
 #[test]
 fn other_declarations_start_end_and_renew_what_they_name() {
-    let declared = |names: &[&str]| {
+    let all = |names: &[&str]| {
         let entries = names.iter().map(|name| {
-            let needs = match *name {
-                "web" => vec!["db".to_owned()],
-                _ => vec![],
-            };
-            ((*name).to_owned(), needs, rules(Restart::OnFailure))
+            let needs: &[&str] = if *name == "web" { &["db"] } else { &[] };
+            declared(name, needs, rules(Restart::OnFailure))
         });
         entries.collect::<Vec<_>>()
     };
@@ -347,13 +386,13 @@ fn other_declarations_start_end_and_renew_what_they_name() {
         let reports = graph.reports().into_iter();
         reports.map(|report| report.name).collect::<Vec<_>>()
     };
-    let mut graph = Graph::new(declared(&["db", "old"]));
+    let mut graph = Graph::new(all(&["db", "old"]));
     let (db, old, web) = (0, 1, 2);
     assert_eq!(graph.due(at(0)), [(db, Order::Start), (old, Order::Start)]);
     graph.handle(old, Event::Started { pid: 7 }, at(0));
     graph.handle(old, Event::Probed, at(0));
     // `db` is still being launched with its old declaration, so it is restarted once that is known.
-    graph.declare(declared(&["db", "web"]), |name| name == "db");
+    graph.declare(all(&["db", "web"]), |name| name == "db");
     assert_eq!(names(&graph), ["db", "web"]);
     assert_eq!(graph.due(at(1)), [(old, Order::Terminate)]);
     assert_eq!(graph.find("old"), None);
@@ -373,11 +412,11 @@ fn other_declarations_start_end_and_renew_what_they_name() {
     graph.due(at(2));
     graph.handle(db, exited(0), at(2));
     graph.handle(db, Event::Gone, at(2));
-    graph.declare(declared(&["db", "web", "old"]), |name| name == "db");
+    graph.declare(all(&["db", "web", "old"]), |name| name == "db");
     assert_eq!(graph.due(at(2)), [(old, Order::Start)]);
     // A service that is no longer declared is waited for at the end.
     graph.handle(old, Event::Started { pid: 10 }, at(2));
-    graph.declare(declared(&["db"]), |_| false);
+    graph.declare(all(&["db"]), |_| false);
     graph.close();
     assert!(graph.due(at(3)).contains(&(old, Order::Terminate)));
     assert!(!graph.is_down());
@@ -443,7 +482,7 @@ fn a_service_whose_port_falls_silent_is_not_ready() {
         readiness: Readiness::Running,
         ..rules(Restart::No)
     };
-    let mut graph = Graph::new(vec![("job".to_owned(), vec![], rules)]);
+    let mut graph = Graph::new(vec![declared("job", &[], rules)]);
     graph.due(at(0));
     graph.handle(0, Event::Started { pid: 5 }, at(0));
     graph.due(at(1));

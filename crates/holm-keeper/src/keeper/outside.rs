@@ -10,6 +10,7 @@ use crate::platform::Platform;
 use crate::roots;
 use crate::wire::{Defence, Doorway};
 use holm_core::config::{Address, EgressMode};
+use holm_core::container;
 use holm_core::egress::Carried;
 use holm_core::egress::Policy;
 use holm_core::spec::Egress;
@@ -68,7 +69,10 @@ impl Outside {
         doorways: Vec<(Doorway, OwnedFd)>,
     ) -> Self {
         let plan = Arc::new(plan.clone());
+        let elsewhere = container::names(&plan.services);
+        let is_own = |name: &String| !elsewhere.iter().any(|(_, other)| other == name);
         let mut names = plan.network.names.clone();
+        names.retain(is_own);
         names.extend(plan.network.shared.iter().map(|shared| shared.name.clone()));
         names.push(plan.label.clone());
         let ground = Ground {
@@ -270,7 +274,7 @@ fn begin(
                 }
             }
             // The platform has these.
-            Doorway::Rules | Doorway::Diagnosis => {}
+            Doorway::Rules | Doorway::Diagnosis | Doorway::Namespace(_) => {}
         }
     }
     gateway.serve(sockets);

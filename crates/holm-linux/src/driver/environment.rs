@@ -1,5 +1,6 @@
 //! The environment, PATH and `/etc` of programs inside.
 
+use holm_core::container;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_keeper::directories::WorkspaceDirs;
@@ -95,19 +96,26 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
     Ok(())
 }
 
-/// Names of services and shared services resolve to the workspace's own loopback.
+/// Names of services and shared services resolve to the workspace's own loopback, those of services with a network of
+/// their own to their addresses.
 fn hosts(spec: &WorkspaceSpec) -> String {
+    let elsewhere = container::names(&spec.services);
     let mut names = vec!["localhost".to_owned()];
     let shared = spec.network.shared.iter().map(|shared| &shared.name);
     for name in spec.network.names.iter().chain(shared) {
-        if !names.contains(name) && *name != spec.label {
+        let is_elsewhere = elsewhere.iter().any(|(_, other)| other == name);
+        if !names.contains(name) && *name != spec.label && !is_elsewhere {
             names.push(name.clone());
         }
     }
     let names = names.join(" ");
     let label = &spec.label;
     // As usual, a host's own name resolves to IPv4 first.
-    format!("127.0.0.1 {names} {label}\n::1 {names} ip6-localhost ip6-loopback\n")
+    let mut text = format!("127.0.0.1 {names} {label}\n::1 {names} ip6-localhost ip6-loopback\n");
+    for (address, name) in elsewhere {
+        text.push_str(&format!("{address} {name}\n"));
+    }
+    text
 }
 
 fn resolver() -> String {

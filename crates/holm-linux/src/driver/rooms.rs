@@ -2,7 +2,8 @@
 //! host path leaves the driver.
 
 use super::{LinuxDriver, disk_fault, volume};
-use crate::Layout;
+use crate::{Layout, launch};
+use holm_core::container::{self, Attachment, Container, Source};
 use holm_core::image_reference::ImageDigest;
 use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
 use holm_core::{Code, Fault};
@@ -44,8 +45,16 @@ pub async fn plan(
 
 /// Whether a service sees the volume at this path in its room.
 pub fn shows(spec: &WorkspaceSpec, service: &Service, place: &Path) -> bool {
-    let image = service.image.as_ref();
-    image.is_some_and(|image| volumes(spec, image).iter().any(|path| path == place))
+    let Some(image) = &service.image else {
+        return false;
+    };
+    let mounts = image.container.iter().flat_map(|it| &it.mounts);
+    let mounted = mounts.filter_map(|mount| match &mount.source {
+        Source::Volume { name, .. } => Some(name.clone()),
+        _ => None,
+    });
+    let names: Vec<String> = image.volumes.iter().cloned().chain(mounted).collect();
+    volumes(spec, &names).iter().any(|path| path == place)
 }
 
 fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<RoomPlan>, Fault> {
@@ -66,28 +75,69 @@ fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<R
         let root = root.map_err(|error| unusable(service, image, error))?;
         let start = start(&root.config, service, image)?;
         let directories = root.config.volumes.iter().map(PathBuf::from);
-        planned.push(RoomPlan {
+        let mut room = RoomPlan {
             service: service.name.clone(),
             layers: root.layers,
             own: rooms.join(format!("{}-{}", service.name, short(&image.manifest))),
             tree: image.tree.clone(),
-            volumes: volumes(spec, image),
+            volumes: volumes(spec, &image.volumes),
             directories: directories
                 .chain(start.directory.as_ref().map(PathBuf::from))
                 .collect(),
             start,
-        });
+            ..RoomPlan::default()
+        };
+        if let Some(container) = &image.container {
+            add_container(&mut room, spec, service, container);
+        }
+        planned.push(room);
     }
     Ok(planned)
+}
+
+/// What a Compose file says of the room.
+fn add_container(
+    room: &mut RoomPlan,
+    spec: &WorkspaceSpec,
+    service: &Service,
+    container: &Container,
+) {
+    room.mounts.clone_from(&container.mounts);
+    let volumes = spec.volumes.iter();
+    let places = volumes.map(|volume| (volume.name.clone(), volume.path.clone()));
+    room.places = places.collect();
+    room.is_read_only = container.read_only;
+    room.network = network(&spec.services, service);
+    if room.network.is_some() {
+        let hosts = container::hosts(&spec.services, service, launch::network::ADDRESS);
+        room.hosts = Some(hosts);
+        let name = container.hostname.as_ref().unwrap_or(&container.name);
+        room.hostname = Some(name.clone());
+    }
+}
+
+/// The service whose network namespace this one joins, by its index.
+fn network(services: &[Service], service: &Service) -> Option<u32> {
+    let mut name = &service.name;
+    // A longer chain is a cycle, which the reader of the file refuses.
+    for _ in services {
+        let index = services.iter().position(|other| other.name == *name)?;
+        match &services[index].container()?.network {
+            Attachment::Own(_) | Attachment::Nothing => return u32::try_from(index).ok(),
+            Attachment::Of(other) => name = other,
+            Attachment::Workspace => return None,
+        }
+    }
+    None
 }
 
 fn short(manifest: &ImageDigest) -> &str {
     &manifest.hex()[..DIGITS]
 }
 
-fn volumes(spec: &WorkspaceSpec, image: &ServiceImage) -> Vec<PathBuf> {
+fn volumes(spec: &WorkspaceSpec, names: &[String]) -> Vec<PathBuf> {
     let volumes = spec.volumes.iter();
-    let seen = volumes.filter(|volume| image.volumes.contains(&volume.name));
+    let seen = volumes.filter(|volume| names.contains(&volume.name));
     seen.map(|volume| volume.path.clone()).collect()
 }
 
@@ -96,14 +146,21 @@ fn start(
     service: &Service,
     image: &ServiceImage,
 ) -> Result<ImageStart, Fault> {
-    if config.entrypoint.is_empty() && config.command.is_empty() && service.run.is_empty() {
+    let own = image.container.clone().unwrap_or_default();
+    let (entrypoint, command) = match (own.entrypoint, own.command) {
+        (None, None) => (config.entrypoint.clone(), config.command.clone()),
+        (None, Some(command)) => (config.entrypoint.clone(), command),
+        // Another entrypoint does not understand the image's command.
+        (Some(entrypoint), command) => (entrypoint, command.unwrap_or_default()),
+    };
+    if entrypoint.is_empty() && command.is_empty() && service.run.is_empty() {
         return Err(Fault::new(
             Code::StartFailed,
             format!("the image {} names no program to start", image.reference),
             format!("give [services.{}] a `run` in holm.toml", service.name),
         ));
     }
-    let stop_signal = match &config.stop_signal {
+    let stop_signal = match own.stop_signal.as_ref().or(config.stop_signal.as_ref()) {
         None => libc::SIGTERM,
         Some(name) => signal_named(name).ok_or_else(|| {
             let reference = &image.reference;
@@ -115,11 +172,11 @@ fn start(
         })?,
     };
     Ok(ImageStart {
-        entrypoint: config.entrypoint.clone(),
-        command: config.command.clone(),
+        entrypoint,
+        command,
         environment: config.environment.clone(),
-        user: config.user.clone(),
-        directory: config.working_directory.clone(),
+        user: own.user.or_else(|| config.user.clone()),
+        directory: own.directory.or_else(|| config.working_directory.clone()),
         stop_signal,
     })
 }

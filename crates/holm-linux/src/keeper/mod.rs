@@ -38,7 +38,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
 use rustix::process::Signal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -224,6 +224,8 @@ struct Linux {
     /// Changes the kernel's rules.
     rules: Option<Mutex<OwnedFd>>,
     culprits: Option<Culprits>,
+    /// The network namespaces of services, by their index in the plan.
+    networks: BTreeMap<u32, OwnedFd>,
     /// One upper, one keeper, and the same of volumes: held until this process ends.
     _locks: Vec<File>,
 }
@@ -235,10 +237,12 @@ impl Linux {
     /// run are finished first.
     fn new(workspace: Workspace, handed: &mut Handed, locks: Vec<File>) -> io::Result<Self> {
         let (mut rules, mut culprits, mut others) = (None, None, Vec::new());
+        let mut networks = BTreeMap::new();
         for (doorway, socket) in handed.doorways.drain(..) {
             match doorway {
                 Doorway::Rules => rules = Some(Mutex::new(socket)),
                 Doorway::Diagnosis => culprits = Some(Culprits::new(socket, workspace.pid)),
+                Doorway::Namespace(index) => drop(networks.insert(index, socket)),
                 _ => others.push((doorway, socket)),
             }
         }
@@ -251,6 +255,7 @@ impl Linux {
             reached: Reached::default(),
             rules,
             culprits,
+            networks,
             _locks: locks,
         })
     }
@@ -301,9 +306,14 @@ impl Platform for Linux {
 
     fn make_room(&self, plan: &RoomPlan, secrets: &[String]) -> io::Result<RoomInit> {
         let workspace = &self.workspace;
+        let network = plan.network.map(|index| {
+            let found = self.networks.get(&index).map(AsFd::as_fd);
+            found.ok_or_else(|| io::Error::other("its network does not exist"))
+        });
         let site = Site {
             program: &workspace.program,
             init: workspace.init.as_fd(),
+            network: network.transpose()?,
             group: workspace.group.as_ref(),
         };
         let order = Order {

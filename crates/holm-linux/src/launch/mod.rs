@@ -17,6 +17,7 @@ mod proc;
 mod root;
 mod seal;
 mod secrets;
+mod services;
 pub mod shares;
 mod shown;
 mod tree;

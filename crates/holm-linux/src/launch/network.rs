@@ -3,7 +3,8 @@
 //!
 //! Neither init nor the workspace keeps any of it: the sockets are passed to the keeper and closed.
 
-use super::LaunchPlan;
+use super::{LaunchPlan, services};
+use crate::netlink::services::Services;
 use crate::netlink::tables::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
@@ -34,17 +35,18 @@ pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 /// missing gets no egress.
 pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
+    let services = services::make(plan)?;
     if !plan.keeper.rooms.is_empty() {
         open_low_ports().step(Part::Network, "open low ports to programs of images")?;
     }
-    let mut doorways = Doorways::default();
+    let mut doorways = Doorways(services.doorways);
     doorways
         .diagnosis()
         .step(Part::Network, "open the list of sockets")?;
     doorways
         .shared(plan)
         .step(Part::Other, "listen for shared services")?;
-    match doorways.gateway(plan) {
+    match doorways.gateway(plan, &services.rules) {
         Err(_) if plan.keeper.forgone.iter().any(|part| part == "egress") => {
             doorways.0.retain(|(doorway, _)| !doorway.is_outward());
             Ok(doorways)
@@ -93,9 +95,9 @@ impl Doorways {
         Ok(())
     }
 
-    fn gateway(&mut self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+    fn gateway(&mut self, plan: &LaunchPlan, services: &Services) -> Result<(), LaunchFailure> {
         // First: if rules are unavailable, there must be no route.
-        self.rules(plan)
+        self.rules(plan, services)
             .step(Part::Egress, "set up packet rules (nf_tables)")?;
         let routes = netlink::open(None).step(Part::Network, "open routing")?;
         route::lead_all_to(&routes, ADDRESS.into())
@@ -122,7 +124,7 @@ impl Doorways {
         Ok(())
     }
 
-    fn rules(&mut self, plan: &LaunchPlan) -> io::Result<()> {
+    fn rules(&mut self, plan: &LaunchPlan, services: &Services) -> io::Result<()> {
         let at = |port: u16| [SocketAddr::from((ADDRESS, port)), (ADDRESS_V6, port).into()];
         let places = Places {
             gateway: at(GATEWAY_PORT),
@@ -136,7 +138,7 @@ impl Doorways {
             &plan.keeper.network.egress,
             Defence::EgressRules,
         );
-        tables::make(&rules, &places, &policy)?;
+        tables::make(&rules, &places, &policy, services)?;
         self.0.push((Doorway::Refusals, refusals));
         self.0.push((Doorway::Rules, rules));
         Ok(())

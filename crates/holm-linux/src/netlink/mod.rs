@@ -4,9 +4,12 @@
 //! No program of the host is needed, and no decision is made here.
 
 pub mod diagnosis;
+pub mod link;
 pub mod packet;
 mod ranges;
 pub mod route;
+mod rule;
+pub mod services;
 pub mod tables;
 
 use rustix::io::Errno;
@@ -71,6 +74,15 @@ impl Attributes {
     /// Numbers of nf_tables are big-endian.
     pub fn number(self, kind: u16, value: u32) -> Self {
         self.bytes(kind, &value.to_be_bytes())
+    }
+
+    /// Numbers of interfaces have the machine's order of bytes.
+    pub fn number_here(self, kind: u16, value: u32) -> Self {
+        self.bytes(kind, &value.to_ne_bytes())
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 
     pub fn text(self, kind: u16, value: &str) -> Self {

@@ -1,11 +1,13 @@
 //! Rooms: a service of the workspace that runs in the root of an image.
 //!
-//! A room has a mount namespace of its own and shares all other namespaces with the workspace. It is made by a role of
+//! A room has a mount namespace of its own and shares all other namespaces with the workspace. A service of a Compose
+//! file also has a network namespace and a host name of its own. A room is made by a role of
 //! its own, because only fresh processes enter namespaces. The role builds the root ([`root`]), then starts the room's
 //! init as a child of the keeper and ends. Init runs the code of this program without executing a file: no file of the
 //! image is read or run before the seal, and an image needs no library for it.
 
 mod members;
+mod mounts;
 mod root;
 
 pub use members::{Leaving, signal_members};
@@ -55,7 +57,17 @@ pub struct Order {
 pub struct Site<'a> {
     pub program: &'a Path,
     pub init: BorrowedFd<'a>,
+    /// The network namespace of the room; `None`: the workspace's.
+    pub network: Option<BorrowedFd<'a>>,
     pub group: Option<&'a Group>,
+}
+
+/// What the role joins.
+struct Namespaces {
+    /// The workspace's init, which is in all of its namespaces.
+    init: OwnedFd,
+    /// The room's own network.
+    network: Option<OwnedFd>,
 }
 
 /// What the role and the init that it becomes tell the keeper. Each is one line on stdout, which init closes.
@@ -76,7 +88,10 @@ enum Report {
 /// Makes a room and waits until its init is sealed. The room ends with the calling thread.
 pub fn make(site: &Site<'_>, order: &Order) -> io::Result<RoomInit> {
     let (link, link_inside) = UnixStream::pair()?;
-    let passed = vec![site.init.try_clone_to_owned()?, OwnedFd::from(link_inside)];
+    let mut passed = vec![site.init.try_clone_to_owned()?, OwnedFd::from(link_inside)];
+    if let Some(network) = site.network {
+        passed.push(network.try_clone_to_owned()?);
+    }
     let mut command = Command::new(site.program);
     // Programs inside see the name: it must not be a path of the host.
     command.arg0(NAME).arg(ROLE);
@@ -148,7 +163,8 @@ fn hear(said: &str, link: UnixStream) -> io::Result<RoomInit> {
     })
 }
 
-/// The role. The arguments are the numbers of two descriptors: the workspace's init, and the link of the new one.
+/// The role. The arguments are the numbers of descriptors: the workspace's init, the link of the new one, and its network
+/// if it has its own.
 pub fn main() -> ! {
     let mut numbers = std::env::args()
         .skip(2)
@@ -156,8 +172,12 @@ pub fn main() -> ! {
     let (Some(init), Some(link)) = (numbers.next(), numbers.next()) else {
         std::process::exit(2)
     };
-    let (init, link) = (sys::process::inherited(init), sys::process::inherited(link));
-    let code = match build(init, link) {
+    let link = sys::process::inherited(link);
+    let workspace = Namespaces {
+        init: sys::process::inherited(init),
+        network: numbers.next().map(sys::process::inherited),
+    };
+    let code = match build(workspace, link) {
         Ok(pid) => tell(&Report::Started { pid }).is_err().into(),
         Err(failure) => {
             // If the keeper is gone, there is no process left to inform.
@@ -177,12 +197,13 @@ fn tell(report: &Report) -> io::Result<()> {
 }
 
 /// Builds the root and starts init in it; returns init's pid. Init itself does not return from here.
-fn build(init: OwnedFd, link: OwnedFd) -> Result<i32, LaunchFailure> {
+fn build(workspace: Namespaces, link: OwnedFd) -> Result<i32, LaunchFailure> {
     // Programs of the workspace see this process as soon as it is in their pid namespace, and are the same user.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .step(Part::Other, "keep others from looking into it")?;
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
-    for descriptor in [&init, &link] {
+    let own = workspace.network.iter();
+    for descriptor in [&workspace.init, &link].into_iter().chain(own) {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)
             .step(Part::Other, "keep its descriptors")?;
     }
@@ -194,8 +215,8 @@ fn build(init: OwnedFd, link: OwnedFd) -> Result<i32, LaunchFailure> {
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan of the room")?;
     open_files::raise_for(order.open_files);
-    let home = root::enter(&order, init.as_fd())?;
-    drop(init);
+    let home = root::enter(&order, &workspace)?;
+    drop(workspace);
     let side = clone_into(SIBLING).step(Part::Other, "start the init of the room")?;
     match side {
         Side::Parent { pid, .. } => Ok(pid),

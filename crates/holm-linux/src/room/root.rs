@@ -3,10 +3,11 @@
 //!
 //! Every path of the image is hostile: it is resolved from the root's descriptor, without following links.
 
-use super::Order;
+use super::mounts::{self, Mounted};
+use super::{Namespaces, Order};
 use crate::launch::{NewRoot, attach, filesystem, overlay};
 use crate::sys;
-use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
+use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
 use holm_keeper::directories::{descriptor_path, open_directory};
 use holm_keeper::guest::{SECRET_FILES, secret_directory};
@@ -17,11 +18,13 @@ use rustix::fs::{
     openat2, statx, symlinkat,
 };
 use rustix::mount::{MountAttrFlags, MountFlags, OpenTreeFlags, mount, open_tree};
-use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
+use rustix::thread::{
+    LinkNameSpaceType, ThreadNameSpaceType, move_into_link_name_space, move_into_thread_name_spaces,
+};
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
@@ -31,8 +34,9 @@ const MOUNT_POINT: &str = "/mnt";
 /// Directories of the workspace that a room shows at the same path. The last is missing where the host has none.
 const SHARED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Files of the workspace that a room shows at the same path.
-const SHARED_FILES: [&str; 2] = ["/etc/hosts", "/etc/resolv.conf"];
+/// Files of the workspace that a room shows at the same path; the first unless it has its own.
+const HOSTS: &str = "/etc/hosts";
+const RESOLVER: &str = "/etc/resolv.conf";
 
 /// The kernel takes 255 bytes for one option of a mount that has no place yet.
 const MOST_LAYERS_AT_ONCE: usize = 10;
@@ -47,11 +51,14 @@ struct Parts {
     image: OwnedFd,
     /// Each with its path in the room.
     shown: Vec<(OwnedFd, std::path::PathBuf)>,
+    /// What a Compose file mounts from elsewhere, by its place in the list.
+    mounted: Mounted,
 }
 
 /// Makes the root and enters it and the other namespaces of the workspace's init. Children of this process are in its
 /// pid namespace from here on. Returns `$HOME` of the image's user.
-pub fn enter(order: &Order, init: BorrowedFd<'_>) -> Result<String, LaunchFailure> {
+pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFailure> {
+    let init = workspace.init.as_fd();
     let ids = Ids {
         user: rustix::process::getuid().as_raw(),
         group: rustix::process::getgid().as_raw(),
@@ -62,19 +69,37 @@ pub fn enter(order: &Order, init: BorrowedFd<'_>) -> Result<String, LaunchFailur
     // The host's directories are visible from here; the mount belongs to the workspace's user namespace.
     sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
     let image = image(&order.room).step(Part::Overlay, "mount the layers of the image")?;
+    let of_host = mounts::of_host(&order.room)?;
     join(ThreadNameSpaceType::MOUNT).step(Part::Mount, "join the workspace's mounts")?;
     let shown = shown(order)?;
+    let mut mounted = mounts::of_workspace(order)?;
+    mounted.extend(of_host);
     sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
-    let parts = Parts { image, shown };
+    let parts = Parts {
+        image,
+        shown,
+        mounted,
+    };
     let (root, users) = assemble(order, parts, ids)?;
     root.enter_alone()
         .step(Part::Mount, "enter the root of the image")?;
-    let others = ThreadNameSpaceType::NETWORK
-        | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+    match &workspace.network {
+        Some(network) => {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
+                .step(Part::Network, "join the network of the service")?
+        }
+        None => join(ThreadNameSpaceType::NETWORK).step(Part::Network, "join the workspace")?,
+    }
+    let others = ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
         | ThreadNameSpaceType::CONTROL_GROUP
         | ThreadNameSpaceType::PROCESS_ID;
     join(others).step(Part::Other, "join the workspace")?;
+    if let Some(name) = &order.room.hostname {
+        sys::process::own_name_namespace()
+            .and_then(|()| Ok(rustix::system::sethostname(name.as_bytes())?))
+            .step(Part::Other, "set the name of the host")?;
+    }
     Ok(users.home)
 }
 
@@ -119,7 +144,9 @@ fn image(room: &RoomPlan) -> io::Result<OwnedFd> {
 /// Copies of the workspace's mounts. This process is in the workspace's mount namespace.
 fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFailure> {
     let mut shown = Vec::new();
-    for path in SHARED.into_iter().chain(SHARED_FILES).map(Path::new) {
+    let hosts = order.room.hosts.is_none().then_some(HOSTS);
+    let files = hosts.into_iter().chain([RESOLVER]);
+    for path in SHARED.into_iter().chain(files).map(Path::new) {
         match show(path) {
             Err(error) if is_missing(&error) => {}
             copy => {
@@ -145,7 +172,7 @@ fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFail
     Ok(shown)
 }
 
-fn is_missing(error: &io::Error) -> bool {
+pub fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
@@ -157,7 +184,7 @@ fn show(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The same of a mount. Programs inside may have put another directory into its place.
-fn show_mount(path: &Path) -> io::Result<OwnedFd> {
+pub fn show_mount(path: &Path) -> io::Result<OwnedFd> {
     let place = find(path)?;
     let status = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
@@ -167,14 +194,14 @@ fn show_mount(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-fn find(path: &Path) -> io::Result<OwnedFd> {
+pub fn find(path: &Path) -> io::Result<OwnedFd> {
     let root = open_directory(Path::new("/"))?;
     let relative = path.strip_prefix("/").unwrap_or(path);
     let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(openat2(&root, relative, PATH, Mode::empty(), plain)?)
 }
 
-fn copy(place: &OwnedFd) -> io::Result<OwnedFd> {
+pub fn copy(place: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
@@ -200,11 +227,16 @@ fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUser
             &format!("mount {} into the image", inside.display()),
         )?;
     }
+    mounts::mount(&root, &order.room, &parts.mounted)?;
     for directory in &order.room.directories {
         // A program that cannot do without it says so; the image may have a link there.
         let _ = root.directory(directory);
     }
     mount_users(&root, &users).step(Part::Mount, "replace the image's list of users")?;
+    if order.room.is_read_only {
+        set_attributes(root.as_fd(), READ_ONLY, Reach::ThisMount)
+            .step(Part::Mount, "make the root of the image read-only")?;
+    }
     Ok((root, users))
 }
 
@@ -239,17 +271,9 @@ fn users(root: &NewRoot, wanted: Option<&str>, ids: Ids) -> ImageUsers {
 
 /// A mount also covers a link, whose target is then not looked at.
 fn mount_users(root: &NewRoot, users: &ImageUsers) -> io::Result<()> {
-    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let files = filesystem("tmpfs", &[("mode", "0755"), ("size", "4m")], flags)?;
     for (name, text) in [("passwd", &users.passwd), ("group", &users.group)] {
-        let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&files, name, create, Mode::from_raw_mode(0o644))?;
-        File::from(file).write_all(text.as_bytes())?;
-        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let shown = open_tree(&files, name, flags)?;
-        set_attributes(shown.as_fd(), SEALED | NO_EXEC, Reach::ThisMount)?;
         let place = Path::new("/etc").join(name);
-        root.attach(&shown, &place)?;
+        root.attach(&mounts::file(text)?, &place)?;
     }
     Ok(())
 }

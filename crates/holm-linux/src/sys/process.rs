@@ -31,6 +31,20 @@ pub fn own_mount_namespace() -> io::Result<()> {
     Ok(())
 }
 
+/// Creates a network namespace for the calling thread.
+pub fn own_network_namespace() -> io::Result<()> {
+    // SAFETY: no pointers; only this thread's network changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNET) }.into())?;
+    Ok(())
+}
+
+/// Creates a namespace for the host's name, as a copy.
+pub fn own_name_namespace() -> io::Result<()> {
+    // SAFETY: no pointers; only this process's view of the name changes.
+    check(unsafe { libc::unshare(libc::CLONE_NEWUTS) }.into())?;
+    Ok(())
+}
+
 /// Creates a user namespace and becomes its owner. The caller must have one thread only.
 pub fn own_user_namespace() -> io::Result<()> {
     // SAFETY: no pointers; the kernel refuses it to a process with several threads.

@@ -8,6 +8,7 @@ use holm_api::client::Client;
 use holm_api::project::{SignInDecision, TrustApprove};
 use holm_config::daemon_user::DaemonUser;
 use holm_config::known_agents::table;
+use holm_core::compose::ComposeFiles;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use std::path::Path;
@@ -83,6 +84,7 @@ pub async fn decide(
         return remember(&path, agent);
     }
     let approval = TrustApprove {
+        compose: ComposeFiles::default(),
         project_id: project.to_owned(),
         digest: String::new(),
         config: None,

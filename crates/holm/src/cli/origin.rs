@@ -5,6 +5,7 @@ use super::user_checkout::{self, Checkout};
 use clap::Args;
 use holm_api::project::CommitFiles;
 use holm_core::Fault;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::ProjectConfig;
 use holm_git::{Repository, Resolved};
 
@@ -23,6 +24,8 @@ pub struct Origin {
     pub resolved: Option<Resolved>,
     pub files: CommitFiles,
     pub config: ProjectConfig,
+    /// The Compose files that `config` names.
+    pub compose: ComposeFiles,
     /// The checkout's branch, or the default branch, contains the commit.
     pub is_contained: bool,
 }
@@ -72,7 +75,15 @@ impl Origin {
         if start.dirty {
             files.holm_toml = checkout.holm_toml()?;
         }
-        let config = user_checkout::config(files.holm_toml.as_deref())?;
+        let holm_toml = files.holm_toml.as_deref();
+        let config = user_checkout::config(holm_toml)?;
+        let read_from = commit.filter(|_| !start.dirty);
+        let compose = checkout.compose_files(&config, read_from).await?;
+        let config = if compose.is_empty() {
+            config
+        } else {
+            user_checkout::config_with(holm_toml, &compose)?
+        };
         let is_contained = match (&start.from, commit) {
             (Some(_), Some(commit)) if makes_layers(&config) => {
                 let commit = commit.to_owned();
@@ -87,6 +98,7 @@ impl Origin {
             resolved,
             files,
             config,
+            compose,
         })
     }
 

@@ -4,13 +4,14 @@ use super::completions::labels;
 use super::figures;
 use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Display, Trouble};
-use super::user_checkout::{Checkout, HOLM_TOML};
+use super::user_checkout::{self, Checkout, HOLM_TOML};
 use super::work::Subject;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
+use holm_core::compose::ComposeFiles;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use serde_json::json;
@@ -77,8 +78,8 @@ pub fn run(context: &Context, arguments: ReloadArgs) -> Outcome {
             };
             if arguments.show_config {
                 let workspace = subject.client.workspace(&subject.id).await?;
-                let (config, _) = text(&subject, &workspace, &arguments).await?;
-                context.output.document(&ConfigText { config });
+                let (texts, _) = text(&subject, &workspace, &arguments).await?;
+                context.output.document(&texts);
                 continue;
             }
             taken.push(one(context, &subject, &arguments).await?);
@@ -117,11 +118,12 @@ async fn workspaces(client: &Client, typed: &[String]) -> Result<Vec<WorkspaceId
 async fn one(context: &Context, subject: &Subject, arguments: &ReloadArgs) -> Result<Taken, Fault> {
     let Subject { client, id } = subject;
     let workspace = client.workspace(id).await?;
-    let (config, place) = text(subject, &workspace, arguments).await?;
+    let (texts, place) = text(subject, &workspace, arguments).await?;
     let look = Reload {
         dry_run: true,
         from: arguments.source(),
-        config,
+        config: texts.config,
+        compose: texts.compose,
         ..Reload::default()
     };
     let shown = client.reload(id, &look).await?;
@@ -180,12 +182,17 @@ async fn text(
     subject: &Subject,
     workspace: &Workspace,
     arguments: &ReloadArgs,
-) -> Result<(Option<String>, String), Fault> {
+) -> Result<(ConfigText, String), Fault> {
     if arguments.inside {
-        return Ok((None, format!("inside {}", workspace.label)));
+        let texts = ConfigText {
+            config: None,
+            compose: ComposeFiles::default(),
+        };
+        return Ok((texts, format!("inside {}", workspace.label)));
     }
     let checkout = subject.repository(workspace).await?;
     let place = checkout.repository.toplevel.display().to_string();
+    let commit = workspace.commit.as_deref().filter(|_| arguments.committed);
     let (text, place) = if arguments.committed {
         let commit = workspace.commit.as_deref();
         let files = checkout.files_at(commit).await?;
@@ -197,13 +204,15 @@ async fn text(
             format!("of {}", figures::place(&place)),
         )
     };
+    let config = user_checkout::config(text.as_deref())?;
+    let compose = checkout.compose_files(&config, commit).await?;
     // A missing file is an empty one; only `--show-config` tells them apart.
-    let text = if arguments.show_config {
+    let config = if arguments.show_config {
         text
     } else {
         Some(text.unwrap_or_default())
     };
-    Ok((text, place))
+    Ok((ConfigText { config, compose }, place))
 }
 
 /// Whether a running workspace has another file inside than the one in force.

@@ -13,6 +13,7 @@ use crate::wiring::asks_about_git_settings;
 use holm_api::client::Client;
 use holm_api::project::{TrustCheck, TrustReport};
 use holm_core::Fault;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::ProjectConfig;
 
 /// Continues when nothing would run, or the user approved it.
@@ -66,6 +67,7 @@ pub async fn check(
     let check = TrustCheck {
         project_id: answer.project.id,
         config: None,
+        compose: ComposeFiles::default(),
         worktree_include: Vec::new(),
         settings,
     };

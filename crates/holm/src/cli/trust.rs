@@ -100,6 +100,7 @@ pub fn run(context: &Context, arguments: TrustArgs) -> Outcome {
         let check = TrustCheck {
             project_id: answer.project.id,
             config: origin.files.holm_toml.clone(),
+            compose: origin.compose.clone(),
             worktree_include: checkout.worktree_include()?,
             settings: Vec::new(),
         };
@@ -276,6 +277,7 @@ async fn give(client: &Client, check: &TrustCheck, report: &TrustReport) -> Resu
         project_id: check.project_id.clone(),
         digest: report.digest.clone(),
         config: check.config.clone(),
+        compose: check.compose.clone(),
         worktree_include: check.worktree_include.clone(),
         settings: check.settings.clone(),
         sign_in: None,
@@ -374,6 +376,7 @@ fn changes_text(report: &TrustReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holm_core::compose::ComposeFiles;
 
     fn change(change: ChangeKind, words: &str, before: Option<&str>) -> AskChange {
         AskChange {
@@ -410,6 +413,7 @@ mod tests {
         let check = TrustCheck {
             project_id: "p000000000001".to_owned(),
             config: None,
+            compose: ComposeFiles::default(),
             worktree_include: Vec::new(),
             settings: Vec::new(),
         };

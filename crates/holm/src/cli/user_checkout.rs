@@ -6,10 +6,16 @@
 
 use super::figures;
 use holm_api::project::CommitFiles;
+use holm_config::compose::Unread;
+use holm_config::compose::services::collect;
+use holm_config::daemon_user::DaemonUser;
+use holm_config::paths::process_variables;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{COMMIT_FILES, GitError, Repository};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,6 +111,30 @@ impl Checkout {
             .is_ok_and(|metadata| !metadata.is_dir())
     }
 
+    /// The Compose files that the configuration names: of a commit, or of the checkout as it is now.
+    pub async fn compose_files(
+        &self,
+        config: &ProjectConfig,
+        commit: Option<&str>,
+    ) -> Result<ComposeFiles, Fault> {
+        if config.project.compose.is_empty() {
+            return Ok(ComposeFiles::default());
+        }
+        let everything = ComposeFiles {
+            root: path_text(&self.repository.main_root)?,
+            home: path_text(&DaemonUser::current()?.home()?)?,
+            files: BTreeMap::new(),
+            environment: process_variables(),
+        };
+        let (config, commit) = (config.clone(), commit.map(str::to_owned));
+        let question = move |repository: &Repository| {
+            Ok(collect(&config, &everything, &mut |path| {
+                read_at(repository, &config, commit.as_deref(), path)
+            }))
+        };
+        self.git(question).await
+    }
+
     fn own_file(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         let path = self.repository.toplevel.join(name);
         let failed = |error: std::io::Error| {
@@ -121,6 +151,53 @@ impl Checkout {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed(error)),
         }
+    }
+}
+
+/// A file of a commit. Without a commit, or where `include` brings it along, that of the checkout.
+fn read_at(
+    repository: &Repository,
+    config: &ProjectConfig,
+    commit: Option<&str>,
+    path: &str,
+) -> Result<String, Unread> {
+    if let Some(commit) = commit {
+        let found = repository.files_at(commit, &[path]);
+        let found = found.map_err(|error| Unread::Because(error.to_string()))?;
+        if let Some(content) = found.into_iter().next().flatten() {
+            return text(content);
+        }
+        let mut included = config.project.include.iter();
+        if !included.any(|pattern| pattern.matches(path)) {
+            return Err(Unread::Missing);
+        }
+    }
+    let top = &repository.toplevel;
+    let place = match top.join(path).canonicalize() {
+        Ok(place) => place,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Unread::Missing),
+        Err(error) => return Err(Unread::Because(error.to_string())),
+    };
+    let root = top.canonicalize().unwrap_or_else(|_| top.clone());
+    if !place.starts_with(root) {
+        return Err(Unread::Because("it is outside of the project".to_owned()));
+    }
+    let content = std::fs::read(place).map_err(|error| Unread::Because(error.to_string()))?;
+    text(content)
+}
+
+fn text(content: Vec<u8>) -> Result<String, Unread> {
+    String::from_utf8(content).map_err(|_| Unread::Because("it is not UTF-8".to_owned()))
+}
+
+/// holm.toml as checked values, with the Compose files that it names.
+pub fn config_with(
+    holm_toml: Option<&str>,
+    compose: &ComposeFiles,
+) -> Result<ProjectConfig, Fault> {
+    match holm_toml {
+        Some(text) => holm_config::project::parse_with(text, HOLM_TOML, compose),
+        None => Ok(ProjectConfig::default()),
     }
 }
 

@@ -55,6 +55,7 @@ mod comments;
 mod company_network;
 mod compare;
 mod completions;
+mod compose;
 mod container;
 mod contract;
 mod counts;

@@ -15,7 +15,7 @@ echo "as $(id -un):$(id -gn) home $HOME in $(pwd) with $COLOUR and $FROM_IMAGE"
 exec "$@"
 "#;
 
-fn redis() -> TestImage {
+pub fn redis() -> TestImage {
     TestImage::with_shell(json!({
         "Entrypoint": ["/usr/local/bin/entrypoint.sh"], "Cmd": ["redis-server", "--save", ""],
         "Env": ["FROM_IMAGE=yes", "COLOUR=grey", "PATH=/usr/local/bin:/usr/bin:/bin"],

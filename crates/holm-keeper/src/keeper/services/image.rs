@@ -84,6 +84,9 @@ impl Entered {
         }));
         environment.extend(self.plan.start.environment.iter().map(bytes));
         environment.extend(service.env.iter().map(bytes));
+        if let Some(container) = service.container() {
+            environment.extend(container.environment.iter().map(bytes));
+        }
         environment.push((MARK.into(), service.name.clone().into()));
         environment
     }
@@ -112,15 +115,15 @@ impl Entered {
         }
     }
 
-    /// Runs the readiness command once. Its exit code comes on the pipe.
+    /// Runs the readiness program once. Its exit code comes on the pipe.
     pub fn probe(
         &self,
         registry: &Registry,
         service: &Service,
-        command: &str,
+        argv: Vec<String>,
     ) -> io::Result<(i32, PipeReader)> {
         let (exit, exit_inside) = io::pipe()?;
-        let argv = in_shell(command).into_iter().map(String::into_bytes);
+        let argv = argv.into_iter().map(String::into_bytes);
         let env = self.environment(registry, service);
         let spawn = self.spawn(argv.collect(), env, NOTHING);
         match registry.start_in_room(&self.room, spawn, exit_inside)? {
@@ -130,6 +133,7 @@ impl Entered {
     }
 }
 
-fn in_shell(command: &str) -> Vec<String> {
+/// A shell command as the words of a program.
+pub fn in_shell(command: &str) -> Vec<String> {
     ["/bin/sh", "-c", command].map(str::to_owned).to_vec()
 }

@@ -77,7 +77,7 @@ impl Supervisor {
     fn probed_port(&self, service: &Service) -> Option<u16> {
         let port = match service.ready.as_ref()?.probe {
             Probe::Http { port, .. } | Probe::Tcp { port } => port,
-            Probe::Log { .. } | Probe::Command { .. } => return None,
+            Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => return None,
         };
         let mut shared = self.registry.plan.network.shared.iter();
         shared.all(|shared| shared.port != port).then_some(port)

@@ -19,7 +19,7 @@ use crate::directories::WorkspaceDirs;
 use crate::wire::{Answer, ServiceWish};
 pub(super) use helper::{end_tree, helper, plain_environment};
 use helper::{environment, has_hung_up, wish_of};
-use holm_core::service::graph::{Graph, Verdict};
+use holm_core::service::graph::{Declared, Graph, Verdict};
 use holm_core::service::status::{ServiceStatus, Services as Snapshot};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
 use holm_core::spec::Service;
@@ -166,16 +166,24 @@ pub fn start(registry: &Arc<Registry>, directories: &WorkspaceDirs) -> io::Resul
 }
 
 fn rules(service: &Service) -> Rules {
+    let is_job = service.container().is_some_and(|it| it.is_job);
     Rules {
         restart: service.restart,
         readiness: match &service.ready {
+            _ if is_job => Readiness::Exited,
             Some(ready) => Readiness::Probed {
                 within: Duration::from_millis(ready.timeout_ms),
             },
             None => Readiness::Running,
         },
-        grace: GRACE,
+        grace: grace(service),
     }
+}
+
+/// How long its processes have to end.
+fn grace(service: &Service) -> Duration {
+    let asked = service.container().and_then(|it| it.stop_grace_ms);
+    asked.map_or(GRACE, Duration::from_millis)
 }
 
 // === impl Services ===
@@ -393,8 +401,13 @@ impl Supervisor {
             std::fs::create_dir_all(&self.logs)?;
         }
         let entries = services.iter().map(|service| {
-            let (name, needs) = (service.name.clone(), service.depends_on.clone());
-            (name, needs, rules(service))
+            let container = service.container();
+            Declared {
+                name: service.name.clone(),
+                depends_on: service.depends_on.clone(),
+                begins_after: container.map_or_else(Vec::new, |it| it.begins_after.clone()),
+                rules: rules(service),
+            }
         });
         let runs = &self.runs;
         let has_changed = |name: &str| {
@@ -433,7 +446,10 @@ impl Supervisor {
             match order {
                 Order::Build => self.run(index, Part::Build),
                 Order::Start => self.run(index, Part::Serve),
-                Order::Terminate => self.end(index, libc::SIGTERM, GRACE),
+                Order::Terminate => {
+                    let grace = grace(&self.runs[index].service);
+                    self.end(index, libc::SIGTERM, grace);
+                }
                 Order::Kill => self.end(index, libc::SIGKILL, Duration::ZERO),
             }
         }

@@ -1,5 +1,6 @@
 //! Finds out when a service is ready: a helper inside that probes, or a text in the log.
 
+use super::image::in_shell;
 use crate::inside::{COMMAND, HTTP, TCP};
 use holm_core::spec::{Probe, Service};
 use std::io::PipeReader;
@@ -42,14 +43,15 @@ impl Probing {
             }
             Probe::Tcp { port } => Some(vec![TCP.to_owned(), port.to_string()]),
             Probe::Command { command } => Some(vec![COMMAND.to_owned(), command.clone()]),
-            Probe::Log { .. } => None,
+            Probe::Log { .. } | Probe::Program { .. } => None,
         }
     }
 
-    /// The project's own command.
-    pub fn command(&self) -> Option<&str> {
+    /// The program that a service with a root of its own runs there.
+    pub fn program(&self) -> Option<Vec<String>> {
         match &self.probe {
-            Probe::Command { command } => Some(command),
+            Probe::Command { command } => Some(in_shell(command)),
+            Probe::Program { argv } => Some(argv.clone()),
             _ => None,
         }
     }

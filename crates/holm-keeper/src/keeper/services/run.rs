@@ -253,8 +253,8 @@ impl Pump {
             return;
         };
         let (registry, service) = (&self.run.registry, &self.run.service);
-        let asked = match (probing.command(), &self.entered) {
-            (Some(command), Some(entered)) => Some(entered.probe(registry, service, command)),
+        let asked = match (probing.program(), &self.entered) {
+            (Some(argv), Some(entered)) => Some(entered.probe(registry, service, argv)),
             _ => probing.question().map(|argv| {
                 // The probe may be a command of the project.
                 let domain = registry.secrets.domain(None);

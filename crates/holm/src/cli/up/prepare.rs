@@ -59,6 +59,7 @@ pub async fn prepare(
     let check = TrustCheck {
         project_id: project.id,
         config: origin.files.holm_toml.clone(),
+        compose: origin.compose.clone(),
         worktree_include: checkout.worktree_include()?,
         settings: Vec::new(),
     };
@@ -307,6 +308,7 @@ fn request(
         default_root: path_text(&repository.main_root)?,
         home: path_text(&DaemonUser::current()?.home()?)?,
         config: check.config,
+        compose: check.compose,
         worktree_include: check.worktree_include,
         untrusted: arguments.untrusted,
         allow_degraded: arguments.allow_degraded.clone(),

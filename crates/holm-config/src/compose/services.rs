@@ -1,0 +1,194 @@
+//! The Compose files that a `holm.toml` names: which files they are, and their services in the project's
+//! configuration.
+
+use super::{Input, ReadFile, Unread, read};
+use holm_core::compose::{ComposeFiles, Reading, Remark, translate};
+use holm_core::config::{Name, ProjectConfig};
+use holm_core::container::Source;
+use holm_core::{Code, Fault};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component, Path, PathBuf};
+
+/// Files that Compose finds by itself, each with the one that overrides it.
+const DEFAULT: [(&str, &str); 4] = [
+    ("compose.yaml", "compose.override.yaml"),
+    ("compose.yml", "compose.override.yml"),
+    ("docker-compose.yaml", "docker-compose.override.yaml"),
+    ("docker-compose.yml", "docker-compose.override.yml"),
+];
+
+/// The variable with the active profiles, as Compose has it.
+const PROFILES: &str = "COMPOSE_PROFILES";
+
+/// Where the key of a request begins that is about a variable of the user.
+const ENVIRONMENT: &str = "environment.";
+
+/// Reads the files that the configuration names, and those that they name. `everything` has the user's whole environment;
+/// the result has what the files name. Errors come from [`add`], which reads them again.
+pub fn collect(
+    config: &ProjectConfig,
+    everything: &ComposeFiles,
+    read_file: &mut ReadFile<'_>,
+) -> ComposeFiles {
+    if config.project.compose.is_empty() {
+        return ComposeFiles::default();
+    }
+    let mut files = BTreeMap::new();
+    let mut recorded = |path: &str| {
+        let text = read_file(path)?;
+        files.insert(path.to_owned(), text.clone());
+        Ok(text)
+    };
+    let names = names(config, |path| recorded(path).is_ok());
+    let reading = read_all(&names, everything, &mut recorded);
+    let used = reading.iter().flat_map(|reading| &reading.requests);
+    let used: BTreeSet<&str> = used
+        .filter_map(|request| request.key.strip_prefix(ENVIRONMENT))
+        .chain([PROFILES])
+        .collect();
+    let mut environment = everything.environment.clone();
+    environment.retain(|name, _| used.contains(name.as_str()));
+    ComposeFiles {
+        files,
+        environment,
+        ..everything.clone()
+    }
+}
+
+/// Adds the services, ports and volumes of the Compose files that the configuration names. What `holm.toml` says of one
+/// with the same name is added to it.
+pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault> {
+    if config.project.compose.is_empty() {
+        return Ok(());
+    }
+    let names = names(config, |path| files.files.contains_key(path));
+    let found = read_all(&names, files, &mut |path| {
+        files.files.get(path).cloned().ok_or(Unread::Missing)
+    });
+    let reading = found?;
+    let translated = translate(&reading.stack).map_err(|errors| wrong(&names, &errors))?;
+    let mut errors = Vec::new();
+    let mut services = translated.services;
+    for (name, from_toml) in std::mem::take(&mut config.services) {
+        if from_toml.image.is_some() || !from_toml.run.is_empty() {
+            if services.insert(name.clone(), from_toml).is_some() {
+                errors.push(format!("`services.{name}` is in holm.toml and in the file"));
+            }
+            continue;
+        }
+        let Some(service) = services.get_mut(&name) else {
+            let known = services.keys().map(Name::as_str).collect::<Vec<_>>();
+            let advice = crate::shape::did_you_mean(name.as_str(), &known);
+            errors.push(format!(
+                "holm.toml has `services.{name}`, which the file has not{advice}"
+            ));
+            continue;
+        };
+        service.on_assign = from_toml.on_assign;
+        service.build = from_toml.build;
+        service.rebuild_when = from_toml.rebuild_when;
+        service.env = from_toml.env;
+        service.depends_on.extend(from_toml.depends_on);
+        service.ready = from_toml.ready.or_else(|| service.ready.take());
+    }
+    for service in services.values() {
+        let unknown = service.depends_on.iter();
+        for other in unknown.filter(|other| !services.contains_key(*other)) {
+            errors.push(format!("there is no service `{other}`"));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(wrong(&names, &errors));
+    }
+    for service in services.values_mut() {
+        let image = service.image.as_mut();
+        let container = image.and_then(|image| image.container.as_mut());
+        for mount in container.into_iter().flat_map(|it| &mut it.mounts) {
+            if let Source::Host(path) = &mut mount.source {
+                *path = on_host(files, path);
+            }
+        }
+    }
+    config.services = services;
+    for (name, port) in translated.ports {
+        config.ports.entry(name).or_insert(port);
+    }
+    for (name, volume) in translated.volumes {
+        config.volumes.entry(name).or_insert(volume);
+    }
+    let place = |words: String| Remark {
+        file: names.first().cloned().unwrap_or_default(),
+        line: 1,
+        column: 1,
+        words,
+    };
+    config.compose.warnings = reading.warnings;
+    let warnings = translated.warnings.into_iter().map(place);
+    config.compose.warnings.extend(warnings);
+    config.compose.requests = reading.requests;
+    Ok(())
+}
+
+/// The absolute path on the host.
+fn on_host(files: &ComposeFiles, path: &Path) -> PathBuf {
+    let path = match path.strip_prefix("~") {
+        Ok(rest) => Path::new(&files.home).join(rest),
+        Err(_) => Path::new(&files.root).join(path),
+    };
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+fn read_all(
+    names: &[String],
+    files: &ComposeFiles,
+    read_file: &mut ReadFile<'_>,
+) -> Result<Reading, Fault> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let profiles = files.environment.get(PROFILES).map_or("", String::as_str);
+    let profiles: Vec<&str> = profiles
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .collect();
+    let input = Input {
+        root: &files.root,
+        files: &names,
+        environment: &files.environment,
+        profiles: &profiles,
+    };
+    Ok(read(&input, read_file)?)
+}
+
+/// The files of the configuration. A single one with a name that Compose finds by itself has its override beside it.
+fn names(config: &ProjectConfig, mut exists: impl FnMut(&str) -> bool) -> Vec<String> {
+    let mut names = config.project.compose.clone();
+    if let [only] = config.project.compose.as_slice() {
+        let (directory, file) = only.rsplit_once('/').map_or(("", only.as_str()), |it| it);
+        if let Some((_, beside)) = DEFAULT.iter().find(|(name, _)| *name == file) {
+            let path = match directory {
+                "" => (*beside).to_owned(),
+                directory => format!("{directory}/{beside}"),
+            };
+            if exists(&path) {
+                names.push(path);
+            }
+        }
+    }
+    names
+}
+
+fn wrong(names: &[String], errors: &[String]) -> Fault {
+    let file = names.first().map_or("", String::as_str);
+    let lines: Vec<String> = errors
+        .iter()
+        .map(|error| format!("{file}: {error}"))
+        .collect();
+    let hint = "correct the file and try again; docs/compose.md lists what holm does with each key";
+    Fault::new(Code::InvalidConfig, lines.join("\n"), hint)
+}

@@ -1,0 +1,218 @@
+//! What a Compose file says of a service beyond what every service has, and the network between such services.
+//!
+//! Each has a network namespace and an address of its own inside the workspace. The workspace's own network routes
+//! between them: who may talk to whom is a list of pairs of addresses.
+
+use crate::spec::Service;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// Addresses of services. The first one is the workspace's own, where the gateway listens.
+pub const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
+
+/// The service of a Compose file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Container {
+    /// The name in the file, which a [`Name`](crate::config::Name) may not have.
+    pub name: String,
+    /// `None`: the image's.
+    pub entrypoint: Option<Vec<String>>,
+    /// `None`: the image's, if the entrypoint is the image's too.
+    pub command: Option<Vec<String>>,
+    pub environment: Vec<(String, String)>,
+    pub user: Option<String>,
+    pub directory: Option<String>,
+    pub hostname: Option<String>,
+    /// In the order in which they are mounted.
+    pub mounts: Vec<Mount>,
+    pub read_only: bool,
+    pub stop_signal: Option<String>,
+    pub stop_grace_ms: Option<u64>,
+    pub network: Attachment,
+    /// It is done when it has exited with 0, and others wait for that.
+    pub is_job: bool,
+    /// Services that have to run, but need not be ready, before it starts.
+    pub begins_after: Vec<String>,
+}
+
+/// One file or directory that its programs see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mount {
+    pub source: Source,
+    /// Absolute.
+    pub target: PathBuf,
+    pub read_only: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Source {
+    /// A path relative to the root of the tree; `create`: a missing one becomes a directory.
+    Tree { path: PathBuf, create: bool },
+    /// A path of the host that a person approved.
+    Host(PathBuf),
+    /// A volume of the workspace, or a directory in it.
+    Volume {
+        name: String,
+        subpath: Option<PathBuf>,
+    },
+    /// What the image has there, also where another mount would hide it: an anonymous volume.
+    Image,
+    /// A file system in memory, with a limit in bytes.
+    Memory { size: Option<u64> },
+    /// A file with this content.
+    Text(String),
+}
+
+/// The network that its programs are in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Attachment {
+    Own(OwnNetwork),
+    /// Loopback only.
+    Nothing,
+    /// That of another service.
+    Of(String),
+    #[default]
+    Workspace,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnNetwork {
+    pub address: Ipv4Addr,
+    /// The networks of the file that it is in, with its further names there.
+    pub networks: BTreeMap<String, Vec<String>>,
+    /// All of them are internal: nothing leaves.
+    pub is_internal: bool,
+    pub published: Vec<Published>,
+    /// Further names of other services, each with the service that it means.
+    pub links: Vec<(String, String)>,
+    /// Further names of addresses.
+    pub hosts: Vec<(String, String)>,
+}
+
+/// A port of the workspace's loopback interface that leads to the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    pub port: u16,
+    pub target: u16,
+}
+
+/// The address of the service with this number. There are fewer services than addresses.
+pub fn address(number: usize) -> Ipv4Addr {
+    const IN_A_ROW: usize = 250;
+    let row = u8::try_from(number / IN_A_ROW + 1).unwrap_or(u8::MAX);
+    let place = u8::try_from(number % IN_A_ROW + 2).unwrap_or(u8::MAX);
+    let [a, b, ..] = RANGE.0.octets();
+    Ipv4Addr::new(a, b, row, place)
+}
+
+/// The services with a network namespace of their own.
+pub fn with_own_network(services: &[Service]) -> impl Iterator<Item = (&Service, &OwnNetwork)> {
+    services
+        .iter()
+        .filter_map(|service| match &service.container()?.network {
+            Attachment::Own(own) => Some((service, own)),
+            _ => None,
+        })
+}
+
+/// Each pair of addresses between which connections may be made, in both orders.
+pub fn linked(services: &[Service]) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+    let mut pairs = Vec::new();
+    for (_, one) in with_own_network(services) {
+        for (_, other) in with_own_network(services) {
+            if one.address != other.address && one.shares_network(other) {
+                pairs.push((one.address, other.address));
+            }
+        }
+    }
+    pairs
+}
+
+/// `/etc/hosts` of a service: its own name, the names of services in its networks, and what the file adds. `gateway`
+/// is the workspace's own address.
+pub fn hosts(services: &[Service], service: &Service, gateway: Ipv4Addr) -> String {
+    let mut lines = BTreeSet::new();
+    let local = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
+    let own = container_network(services, service);
+    if let Some(own) = own {
+        for (other, network) in with_own_network(services) {
+            let Some(container) = other.container() else {
+                continue;
+            };
+            let shared = network.networks.iter();
+            let shared = shared.filter(|(name, _)| own.networks.contains_key(*name));
+            let aliases: Vec<&String> = shared.flat_map(|(_, aliases)| aliases).collect();
+            if network.address != own.address && !own.shares_network(network) {
+                continue;
+            }
+            let mut names: Vec<&str> = vec![&container.name, &other.name];
+            names.extend(aliases.iter().map(|alias| alias.as_str()));
+            let linked = own.links.iter().filter(|(_, meant)| *meant == other.name);
+            names.extend(linked.map(|(alias, _)| alias.as_str()));
+            if network.address == own.address {
+                names.extend(container.hostname.as_deref());
+            }
+            for name in names {
+                lines.insert(format!("{} {name}", network.address));
+            }
+        }
+        for (name, address) in &own.hosts {
+            match address.as_str() {
+                "host-gateway" => lines.insert(format!("{gateway} {name}")),
+                address => lines.insert(format!("{address} {name}")),
+            };
+        }
+    }
+    let lines: Vec<String> = lines.into_iter().collect();
+    format!("{local}{}\n", lines.join("\n"))
+}
+
+/// The names of all services for programs of the workspace itself, each with its address.
+pub fn names(services: &[Service]) -> Vec<(Ipv4Addr, String)> {
+    let mut names = BTreeMap::new();
+    for (service, own) in with_own_network(services) {
+        let Some(container) = service.container() else {
+            continue;
+        };
+        for name in [&container.name, &service.name] {
+            names.entry(name.clone()).or_insert(own.address);
+        }
+    }
+    names
+        .into_iter()
+        .map(|(name, address)| (address, name))
+        .collect()
+}
+
+/// The network that a service is in, which may be that of another one.
+fn container_network<'a>(services: &'a [Service], service: &'a Service) -> Option<&'a OwnNetwork> {
+    let mut current = service;
+    // A longer chain is a cycle, which the reader refuses.
+    for _ in 0..services.len() {
+        match &current.container()?.network {
+            Attachment::Own(own) => return Some(own),
+            Attachment::Of(name) => {
+                current = services.iter().find(|other| other.name == *name)?;
+            }
+            Attachment::Nothing | Attachment::Workspace => return None,
+        }
+    }
+    None
+}
+
+// === impl OwnNetwork ===
+
+impl OwnNetwork {
+    fn shares_network(&self, other: &Self) -> bool {
+        let mut names = self.networks.keys();
+        names.any(|name| other.networks.contains_key(name))
+    }
+}

@@ -1,0 +1,127 @@
+//! The networks of services that a Compose file describes: a namespace for each, a pair of interfaces to the
+//! workspace's network, and the routes between them. The packet rules decide what passes
+//! ([`crate::netlink::services`]).
+//!
+//! The calling thread enters each namespace and comes back.
+
+use super::LaunchPlan;
+use super::network::ADDRESS;
+use crate::netlink::link::{self, Way};
+use crate::netlink::services::{Leading, Services};
+use crate::{netlink, sys};
+use holm_core::container::{self, Attachment};
+use holm_core::egress::Range;
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::wire::Doorway;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Interfaces in the workspace's network get numbers from here on.
+const FIRST: u32 = 100;
+
+#[derive(Default)]
+pub struct Made {
+    /// The namespace of each service that has one.
+    pub doorways: Vec<(Doorway, OwnedFd)>,
+    pub rules: Services,
+}
+
+pub fn make(plan: &LaunchPlan) -> Result<Made, LaunchFailure> {
+    let mut made = Made::default();
+    let services = &plan.keeper.services;
+    let is_own = |network: &Attachment| matches!(network, Attachment::Own(_) | Attachment::Nothing);
+    let mut own = services.iter().enumerate().filter_map(|(index, service)| {
+        let network = &service.container()?.network;
+        is_own(network).then_some((index, network))
+    });
+    let Some(first) = own.next() else {
+        return Ok(made);
+    };
+    let home = current().step(Part::Network, "find the workspace's network")?;
+    for (index, network) in std::iter::once(first).chain(own) {
+        let address = match network {
+            Attachment::Own(own) => Some(own.address),
+            _ => None,
+        };
+        let name = &services[index].name;
+        let number = FIRST + index as u32;
+        let namespace = namespace(&home, number, address)
+            .step(Part::Network, &format!("make the network of {name}"))?;
+        let index = index as u32;
+        made.doorways.push((Doorway::Namespace(index), namespace));
+    }
+    prepare().step(Part::Network, "let services reach each other")?;
+    made.rules = rules(plan);
+    Ok(made)
+}
+
+/// A namespace, with a way to the workspace's if it has an address.
+fn namespace(home: &OwnedFd, number: u32, address: Option<Ipv4Addr>) -> io::Result<OwnedFd> {
+    sys::process::own_network_namespace()?;
+    let made = inside(home, number, address);
+    // Whatever happened, the thread goes back to where it came from.
+    move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Network))?;
+    let made = made?;
+    if let Some(address) = address {
+        let socket = netlink::open(None)?;
+        link::up(&socket, number)?;
+        link::add_route(&socket, number, &Way::To(address))?;
+    }
+    Ok(made)
+}
+
+fn inside(home: &OwnedFd, number: u32, address: Option<Ipv4Addr>) -> io::Result<OwnedFd> {
+    sys::network::loopback_up()?;
+    if let Some(address) = address {
+        let socket = netlink::open(None)?;
+        link::make_pair(&socket, home.as_fd(), number)?;
+        link::add_address(&socket, link::SECOND, address)?;
+        link::up(&socket, link::SECOND)?;
+        link::add_route(&socket, link::SECOND, &Way::To(ADDRESS))?;
+        let neighbour = ADDRESS;
+        link::add_route(&socket, link::SECOND, &Way::Default { neighbour })?;
+    }
+    // Programs of images expect to be root and to listen on 80.
+    std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")?;
+    current()
+}
+
+/// The network namespace of this thread.
+fn current() -> io::Result<OwnedFd> {
+    File::open("/proc/thread-self/ns/net").map(OwnedFd::from)
+}
+
+/// The workspace passes packets on, also those from its loopback.
+fn prepare() -> io::Result<()> {
+    for setting in ["ip_forward", "conf/all/route_localnet"] {
+        std::fs::write(format!("/proc/sys/net/ipv4/{setting}"), "1")?;
+    }
+    Ok(())
+}
+
+fn rules(plan: &LaunchPlan) -> Services {
+    let services = &plan.keeper.services;
+    let mut rules = Services {
+        range: Some(Range {
+            address: container::RANGE.0.into(),
+            bits: container::RANGE.1,
+        }),
+        linked: container::linked(services),
+        ..Services::default()
+    };
+    for (_, own) in container::with_own_network(services) {
+        if own.is_internal {
+            rules.internal.push(own.address);
+        }
+        rules
+            .published
+            .extend(own.published.iter().map(|published| Leading {
+                port: published.port,
+                to: (own.address, published.target).into(),
+            }));
+    }
+    rules
+}
