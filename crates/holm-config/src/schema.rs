@@ -15,22 +15,20 @@ pub fn holm_toml() -> Value {
         "title": "holm.toml",
         "description": "What holm makes of a project. Every file and every key is optional unless it says otherwise.",
         // Compose files may have what a service or a volume lacks.
-        "anyOf": [
-            {
-                "required": ["project"],
-                "properties": { "project": { "required": ["compose"] } },
-            },
-            {
-                "properties": {
-                    "services": {
-                        "additionalProperties": {
-                            "anyOf": [{ "required": ["run"] }, { "required": ["image"] }],
-                        },
+        "if": {
+            "required": ["project"],
+            "properties": { "project": { "required": ["compose"] } },
+        },
+        "else": {
+            "properties": {
+                "services": {
+                    "additionalProperties": {
+                        "anyOf": [{ "required": ["run"] }, { "required": ["image"] }],
                     },
-                    "volumes": { "additionalProperties": { "required": ["path"] } },
                 },
+                "volumes": { "additionalProperties": { "required": ["path"] } },
             },
-        ],
+        },
     });
     if let (Value::Object(schema), Value::Object(head)) = (&mut schema, head) {
         schema.extend(head);

@@ -24,6 +24,10 @@ fn accepts(schema: &Value, value: &Value) -> bool {
         && schema.get("const").is_none_or(|wanted| wanted == value)
         && list("enum").is_none_or(|words| words.contains(value))
         && list("anyOf").is_none_or(|schemas| holds(schemas) >= 1)
+        && (schema
+            .get("if")
+            .is_none_or(|condition| accepts(condition, value))
+            || schema.get("else").is_none_or(|other| accepts(other, value)))
         && list("oneOf").is_none_or(|schemas| holds(schemas) == 1)
         && list("required").is_none_or(|keys| {
             keys.iter()
@@ -108,6 +112,7 @@ fn what_one_refuses_the_other_refuses() {
         "[services.a]\nrun = \"x\"\nready = { tcp = 1 }",
         "[services.a]\nimage = \"postgres:16\"\ntree = \"/usr/src/app\"",
         "[secrets.A]\nto = [\"runs\"]\nfrom = { command = [\"a\", \"\"] }",
+        "[project]\ncompose = \"compose.yaml\"\n[services.a]\non_assign = \"none\"\n[volumes.b]\npolicy = \"fork\"",
         "[limits]\ncpus = 1",
         "[shared.a]\naddress = \"127.0.0.1:1\"",
     ] {
