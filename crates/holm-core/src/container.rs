@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// Addresses of services. The first one is the workspace's own, where the gateway listens.
-pub const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 18, 0, 0), 16);
+/// Addresses of services. The workspace's own and those that stand for names outside are in 198.18.0.0/16.
+pub const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
 /// The service of a Compose file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

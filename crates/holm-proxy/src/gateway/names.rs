@@ -12,7 +12,8 @@ const MOST: usize = 8192;
 
 /// 198.18.1.0 and up; 198.18.0.x is the workspace's own network.
 const FIRST: u32 = Ipv4Addr::new(198, 18, 1, 0).to_bits();
-const COUNT: u32 = 130_000;
+/// Up to 198.18.254.x; 198.19.x.x is for services ([`holm_core::container`]).
+const COUNT: u32 = 65_000;
 const FIRST_V6: u128 = Ipv6Addr::new(0xfd68, 0x6f6c, 0x6d01, 0, 0, 0, 0, 0).to_bits();
 
 #[derive(Debug, Default)]

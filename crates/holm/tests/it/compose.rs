@@ -2,7 +2,8 @@
 
 use crate::rooms::redis;
 use crate::services::service;
-use crate::support::{Island, Repository};
+use crate::support::{Island, Repository, TestImage, World, eventually};
+use serde_json::json;
 
 /// Two servers on one port, networks that separate them, a check, a job, and the tree.
 const STACK: &str = r#"
@@ -45,7 +46,7 @@ configs: {greeting: {content: "good day\n"}}
 const LOOK: &str = r#"
 for name in cache memory shop-cache; do echo "$name $(redis-cli -h $name get colour)"; done
 echo "queue $(redis-cli -t 2 -h my_queue ping 2>&1)"
-echo "address $(redis-cli -t 2 -h 198.18.1.5 ping 2>&1)"
+echo "address $(redis-cli -t 2 -h 198.19.1.5 ping 2>&1)"
 echo "host $(cat /proc/sys/kernel/hostname) $(cat /greeting)"
 touch /code/no 2>/dev/null || echo "read-only"
 touch /code/kept/yes /scratch/yes /settings/yes && echo "writable"
@@ -105,4 +106,182 @@ fn a_stack_runs_unchanged_in_two_workspaces_at_once() {
         // Another network: neither its name nor its address answers.
         assert!(!logs.contains("PONG"), "{logs}");
     }
+}
+
+/// A service leaves by the same gateway and the same rules as the workspace; one in an internal network does not leave.
+const LEAVING: &str = r#"
+services:
+  app:
+    image: curl:1
+    command: [/bin/sh, -c, "
+      curl -sS http://web.test/a; echo; curl -sS http://192.0.2.20/b; echo;
+      curl -sS http://198.51.100.10/c; curl -sS http://evil.test/d; echo looked; exec sleep 1000"]
+    healthcheck: {test: "test -e /proc/1"}
+  inner:
+    image: curl:1
+    command: [/bin/sh, -c, "curl -sS http://192.0.2.20/inner; echo looked; exec sleep 1000"]
+    networks: [closed]
+  alone:
+    image: curl:1
+    command: [/bin/sh, -c, "curl -sS http://192.0.2.20/alone; echo looked; exec sleep 1000"]
+    network_mode: none
+networks: {closed: {internal: true}}
+"#;
+
+fn curl() -> TestImage {
+    TestImage::with_shell(json!({"Env": ["PATH=/usr/bin:/bin"]})).program("/usr/bin/curl")
+}
+
+fn leave(world: &World) -> impl Fn(&str) -> String {
+    let island = world.island();
+    curl().add(island, "curl:1");
+    let repository = island.repository("leaving");
+    repository.write("compose.yaml", LEAVING);
+    repository.write(
+        "holm.toml",
+        "[project]\ncompose = \"compose.yaml\"\n[egress]\nmode = \"allow\"\nallow = [\"web.test\", \"192.0.2.20\"]\n",
+    );
+    repository.commit("a stack");
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.holm(&["up", "x"]).ok();
+    move |service: &str| {
+        let mut logs = String::new();
+        eventually("it has looked", || {
+            logs = island.holm(&["logs", "x", service]).ok().out();
+            logs.contains("looked")
+        });
+        logs
+    }
+}
+
+#[test]
+fn services_leave_by_the_gateway_of_the_workspace() {
+    let Some(world) = World::new() else { return };
+    let logs = leave(&world);
+    let app = logs("app");
+    assert!(app.contains("192.0.2.10 says /a"), "{app}");
+    assert!(app.contains("192.0.2.20 says /b"), "{app}");
+    assert!(
+        !app.contains("says /c") && !app.contains("says /d"),
+        "{app}"
+    );
+    for service in ["inner", "alone"] {
+        assert!(!logs(service).contains("says"), "{}", logs(service));
+    }
+    assert_eq!(world.count("198.51.100.10") + world.count("evil"), 0);
+    assert_eq!(world.count("/inner") + world.count("/alone"), 0);
+    eventually("the refusal is written down", || {
+        let refused = world.record("x").into_iter();
+        let mut refused = refused.filter(|entry| entry["kind"] == "refuse");
+        refused.any(|entry| entry["address"] == "198.51.100.10")
+    });
+}
+
+/// The same stack without the kernel's rules and the gateway's check: the address answers.
+#[test]
+fn without_the_rules_a_service_reaches_what_is_not_allowed() {
+    let Some(world) = World::without("egress_rules,gateway") else {
+        return;
+    };
+    let logs = leave(&world);
+    assert!(logs("app").contains("198.51.100.10 says /c"));
+}
+
+/// What reaches the host needs a yes, and happens only then.
+#[test]
+fn attack_202_a_compose_file_reaches_the_host_only_with_approval() {
+    let island = Island::new();
+    curl().add(&island, "curl:1");
+    let secret = island.home().join("outside.txt");
+    std::fs::write(&secret, "of the host\n").unwrap();
+    let repository = island.repository("shop");
+    let service = "image: curl:1\n    command: [/bin/sh, -c, 'cat /seen; echo looked; exec sleep 1000']\n    \
+        privileged: true\n    volumes: [\"~/outside.txt:/seen:ro\"]\n";
+    repository.write("compose.yaml", &format!("services:\n  app:\n    {service}"));
+    repository.write("holm.toml", "[project]\ncompose = \"compose.yaml\"\n");
+    repository.commit("a stack");
+    let refused = repository.holm(&["up", "x", "--json"]).error(4);
+    assert_eq!(refused["code"], "not_trusted", "{refused}");
+    for part in ["services.app.privileged", "outside.txt"] {
+        assert!(
+            refused["message"].as_str().unwrap().contains(part),
+            "{refused}"
+        );
+    }
+    let looked = |label: &str| {
+        let mut logs = String::new();
+        eventually("it has looked", || {
+            logs = island.holm(&["logs", label, "app"]).ok().out();
+            logs.contains("looked")
+        });
+        logs
+    };
+    repository.holm(&["up", "x", "--untrusted"]).ok();
+    assert!(!looked("x").contains("of the host"), "{}", looked("x"));
+    repository.holm(&["trust", "--yes"]).ok();
+    repository.holm(&["up", "y"]).ok();
+    assert!(looked("y").contains("of the host"), "{}", looked("y"));
+}
+
+#[test]
+fn what_is_wrong_is_named_and_what_has_no_effect_too() {
+    let island = Island::new();
+    let repository = stack(
+        &island,
+        "services:\n  web:\n    image: redis:7\n    bild: .\n",
+    );
+    let wrong = repository.holm(&["up", "x", "--json"]).error(2);
+    assert_eq!(wrong["code"], "invalid_config");
+    assert!(
+        wrong["message"]
+            .as_str()
+            .unwrap()
+            .contains("compose.yaml:4:5"),
+        "{wrong}"
+    );
+    repository.write("compose.yaml", "services:\n  web:\n    build: .\n");
+    repository.commit("build");
+    let wrong = repository.holm(&["up", "x", "--json"]).error(2);
+    assert!(
+        wrong["message"].as_str().unwrap().contains("Dockerfile"),
+        "{wrong}"
+    );
+    repository.write(
+        "compose.yaml",
+        "services:\n  web:\n    image: redis:7\n    mem_limit: 1g\n    ports: [6379]\n",
+    );
+    repository.write(
+        "holm.toml",
+        "[project]\ncompose = \"compose.yaml\"\n[services.webb]\non_assign = \"none\"\n",
+    );
+    repository.commit("mistyped");
+    let wrong = repository.holm(&["up", "x", "--json"]).error(2);
+    assert!(
+        wrong["message"]
+            .as_str()
+            .unwrap()
+            .contains("did you mean `web`"),
+        "{wrong}"
+    );
+    repository.write(
+        "holm.toml",
+        "[project]\ncompose = \"compose.yaml\"\n[services.web]\non_assign = \"none\"\n",
+    );
+    repository.commit("right");
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    let notes = made["notes"].to_string();
+    assert!(
+        notes.contains("compose.yaml:4: `services.web.mem_limit`"),
+        "{made:#}"
+    );
+    // A port without a number outside is published under its own.
+    let ping = island.inside("x", &["redis-cli", "-p", "6379", "ping"]);
+    assert_eq!(ping.ok().out(), "PONG");
+    // A file that was changed in the checkout is taken over.
+    repository.write(
+        "compose.yaml",
+        "services:\n  web:\n    image: redis:7\n    ports: [6379]\n    restart: always\n",
+    );
+    let reloaded = repository.holm(&["reload", "x", "--json"]).ok().out();
+    assert!(reloaded.contains("services.web"), "{reloaded}");
 }
