@@ -8,13 +8,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
 /// traffic causes shorter waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// Most files of `/proc` are shorter.
+const USUAL_LENGTH: usize = 4096;
 
 /// The flag in `/proc/<pid>/stat` of an exiting process.
 const EXITING: u64 = 0x4;
@@ -75,6 +79,19 @@ pub fn read_stat(pid: i32) -> Option<String> {
     Pulse::of(pid)?.text()
 }
 
+/// Reads a file of `/proc` or of a control group. Such a file says that it is empty, so `std::fs::read` would begin with 32
+/// bytes and need up to ten system calls.
+pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// As [`read_proc`], of a file that has text.
+pub fn read_proc_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read_proc(path)?).map_err(io::Error::other)
+}
+
 fn parse_stat(text: &str) -> Option<Stat> {
     // The name is between the first and the last parenthesis and may contain any byte.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -91,7 +108,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 
 /// The depth of a process's pid namespace, relative to this process.
 pub fn depth(pid: i32) -> Option<usize> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read_proc_text(format!("/proc/{pid}/status")).ok()?;
     Some(numbers(&status)?.count())
 }
 
@@ -112,7 +129,7 @@ fn numbers(status: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
 /// Whether SIGKILL is pending until the process gets a processor. On a busy machine that takes a
 /// while, and until then everything else looks normal.
 fn is_killed(pid: i32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let text = read_proc_text(format!("/proc/{pid}/status")).unwrap_or_default();
     let pending = text.lines().filter_map(|line| {
         let masks = ["SigPnd:", "ShdPnd:"];
         let mask = masks.iter().find_map(|name| line.strip_prefix(name))?;

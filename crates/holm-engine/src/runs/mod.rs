@@ -26,10 +26,12 @@ use holm_core::plan::Keeper;
 use holm_core::run::{Requester, RunOrder, RunSeen, RunState};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
+use holm_keeper::client::{KeeperClient, Stream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 #[derive(Clone, Debug)]
 pub struct NewRun {
@@ -63,6 +65,22 @@ pub struct NewFile {
     pub mode: Option<u32>,
 }
 
+/// A run that is about to start.
+struct Beginning {
+    new: NewRun,
+    /// `None`: the workspace has to be looked at first.
+    at_hand: Option<AtHand>,
+}
+
+/// What was done ahead for a run in a workspace that seems to run.
+struct AtHand {
+    /// Before the run.
+    tree: String,
+    is_running: JoinHandle<bool>,
+    /// Without a request yet.
+    connection: JoinHandle<Option<Stream>>,
+}
+
 /// Whether a request started a run, or repeated an earlier request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
@@ -86,12 +104,16 @@ impl Engine {
     ) -> Result<(RunRecord, Begun), Fault> {
         let workspace = self.inner.live(id).await?;
         let mut record = new.record(id);
-        record.details.before = self.tree_at_hand(&workspace, &new).await;
+        let at_hand = self.at_hand(workspace, &new).await;
+        record.details.before = at_hand.as_ref().map(|at_hand| at_hand.tree.clone());
         let live = self.inner.runs.enter(&record.id).ok_or_else(twice)?;
         let row = record.clone();
         let inserted = self.inner.store.call(move |store| store.insert_run(&row));
         match inserted.await {
-            Ok(None) => Ok((self.begin(record, new, live).await?, Begun::Now)),
+            Ok(None) => {
+                let beginning = Beginning { new, at_hand };
+                Ok((self.begin(record, beginning, live).await?, Begun::Now))
+            }
             Ok(Some(earlier)) => {
                 self.inner.runs.leave(&record.id);
                 self.sent_before(earlier, new).await
@@ -142,7 +164,8 @@ impl Engine {
                     self.inner.runs.leave(&renewed.id);
                     return Err(fault);
                 }
-                return Ok((self.begin(renewed, new, live).await?, Begun::Now));
+                let beginning = Beginning { new, at_hand: None };
+                return Ok((self.begin(renewed, beginning, live).await?, Begun::Now));
             }
         }
     }
@@ -164,13 +187,13 @@ impl Engine {
     async fn begin(
         &self,
         mut record: RunRecord,
-        new: NewRun,
+        beginning: Beginning,
         live: Arc<Live>,
     ) -> Result<RunRecord, Fault> {
         let engine = self.clone();
-        let has_sign_in = new.provision.sign_ins.is_some();
+        let has_sign_in = beginning.new.provision.sign_ins.is_some();
         detached(async move {
-            match engine.start_run(&mut record, new, &live).await {
+            match engine.start_run(&mut record, beginning, &live).await {
                 Ok(seen) => {
                     live.begun(Ok(()));
                     let run = record.id.clone();
@@ -207,12 +230,17 @@ impl Engine {
     async fn start_run(
         &self,
         record: &mut RunRecord,
-        new: NewRun,
+        beginning: Beginning,
         live: &Live,
     ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let Beginning { new, at_hand } = beginning;
         let (inner, id) = (&self.inner, record.workspace.clone());
         inner.uses.note(&id, now());
-        let is_ready = record.details.before.is_some();
+        let connection = match at_hand {
+            Some(at_hand) => at_hand.connection().await,
+            None => None,
+        };
+        let is_ready = connection.is_some();
         if !is_ready {
             inner.awaken(&id, new.stopped).await?;
             for file in new.files {
@@ -249,19 +277,12 @@ impl Engine {
             asker: new.asker,
         };
         failpoint::pass("run", Moment::Before)?;
-        // The program starts while the disk writes the row; the run is acknowledged after both.
-        let flushing = inner.store.call(|store| store.flush());
-        let begun = async {
-            let mut seen = inner.keeper(&id).await?.begin_run(order).await?;
-            // The first report contains the start time.
-            let first = seen.recv().await;
-            Ok::<_, Fault>((seen, first))
-        };
-        let (begun, flushed) = tokio::join!(begun, flushing);
-        let (mut seen, first) = begun?;
+        let keeper = inner.keeper(&id).await?;
+        let mut seen = begun(&keeper, connection, order).await?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
-        if let Some(first) = first {
+        // The first report contains the start time.
+        if let Some(first) = seen.recv().await {
             record.details.started_ms = Some(first.started_ms);
             live.said(first.length);
             if first.end.is_some() {
@@ -269,10 +290,16 @@ impl Engine {
                 seen = mpsc::channel(1).1;
             }
         }
-        if let Err(fault) = flushed.and(self.save(record).await) {
+        // The keeper has created its files, which would wait for a disk that writes. The program starts while the disk
+        // writes the row; the run is acknowledged after that.
+        let row = record.clone();
+        let stored = inner.store.call(move |store| {
+            store.save_run(&row)?;
+            store.flush()
+        });
+        if let Err(fault) = stored.await {
             // The run is not in the store, so holm ends its program.
-            let cancelled = async { inner.keeper(&id).await?.cancel_run(&record.id).await };
-            if let Err(fault) = cancelled.await {
+            if let Err(fault) = keeper.cancel_run(&record.id).await {
                 tracing::warn!(%id, run = %record.id, %fault, "a run that is not recorded goes on");
             }
             return Err(fault);
@@ -281,21 +308,29 @@ impl Engine {
         Ok(seen)
     }
 
-    /// The tree of a workspace that runs and needs nothing before the run, so that the row of the run is written
-    /// once. Its keeper is asked for its status meanwhile.
-    async fn tree_at_hand(&self, workspace: &WorkspaceRecord, new: &NewRun) -> Option<String> {
-        let (inner, id) = (&self.inner, &workspace.id);
-        if !new.files.is_empty() || !new.provision.is_empty() || !inner.settled.has(id) {
+    /// Looks at the tree of a workspace that seems to run and needs nothing before the run, so that the row of the run is
+    /// written once. Its keeper is asked for its status meanwhile, and the connection to it opens while the row is written.
+    async fn at_hand(&self, workspace: WorkspaceRecord, new: &NewRun) -> Option<AtHand> {
+        let (inner, id) = (Arc::clone(&self.inner), workspace.id.clone());
+        if !new.files.is_empty() || !new.provision.is_empty() || !inner.settled.has(&id) {
             return None;
         }
-        let reported = async {
-            let _turn = inner.workspaces.lock(id).await;
-            inner.reported(workspace).await
-        };
-        let tree = self.tree_now(id, &workspace.spec);
-        let (reported, tree) = tokio::join!(reported, tree);
-        let observation = reported?.observation.ok()?;
-        (observation.observed.keeper == Keeper::Running).then_some(tree.ok())?
+        let spec = Arc::clone(&workspace.spec);
+        let is_running = tokio::spawn(async move {
+            let _turn = inner.workspaces.lock(&workspace.id).await;
+            let reported = inner.reported(&workspace).await;
+            let observation = reported.and_then(|reported| reported.observation.ok());
+            observation.is_some_and(|seen| seen.observed.keeper == Keeper::Running)
+        });
+        let tree = self.tree_now(&id, &spec).await.ok()?;
+        let inner = Arc::clone(&self.inner);
+        let connection =
+            tokio::spawn(async move { inner.reader(&id).await.ok()?.connect().await.ok() });
+        Some(AtHand {
+            tree,
+            is_running,
+            connection,
+        })
     }
 
     /// A run starts even if the tree before cannot be recorded.
@@ -396,6 +431,33 @@ impl Engine {
                 .await;
         }
     }
+}
+
+// === impl AtHand ===
+
+impl AtHand {
+    /// A connection to the keeper; `None`: the workspace does not run as it should.
+    async fn connection(self) -> Option<Stream> {
+        if !self.is_running.await.is_ok_and(|is_running| is_running) {
+            return None;
+        }
+        self.connection.await.ok().flatten()
+    }
+}
+
+/// Has the keeper start a run. A keeper gives up a connection that had no request for some seconds; sent again, the order
+/// starts no second run.
+async fn begun(
+    keeper: &KeeperClient,
+    connection: Option<Stream>,
+    order: RunOrder,
+) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+    if let Some(connection) = connection
+        && let Ok(seen) = KeeperClient::begin_run_on(connection, order.clone()).await
+    {
+        return Ok(seen);
+    }
+    keeper.begin_run(order).await
 }
 
 fn twice() -> Fault {

@@ -1,6 +1,8 @@
 //! Runs under way.
 
-use super::{KeeperClient, PATIENCE, read_answer, refused, unreachable, wrong_answer};
+use super::{
+    KeeperClient, PATIENCE, Stream, read_answer, refused, send, unreachable, wrong_answer,
+};
 use crate::wire::{Answer, Op};
 use holm_core::run::{RunOrder, RunSeen};
 use holm_core::{Fault, RunId};
@@ -20,6 +22,15 @@ impl KeeperClient {
         seen.ok_or_else(|| unreachable("it is gone"))
     }
 
+    /// The same, on a connection without a request ([`KeeperClient::connect`]) that was opened some milliseconds ago.
+    pub async fn begin_run_on(
+        connection: Stream,
+        order: RunOrder,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let stream = send(connection, Op::Run(order)).await;
+        followed(stream.map_err(unreachable)?).await
+    }
+
     /// The same, of one that was begun before. `None`: nothing of the workspace runs.
     pub async fn watch_run(&self, run: &RunId) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
         let run = run.to_string();
@@ -34,7 +45,7 @@ impl KeeperClient {
 
     /// A keeper that refuses is an error at once; `None`: there is none.
     async fn follow(&self, op: Op) -> Result<Option<mpsc::Receiver<RunSeen>>, Fault> {
-        let mut stream = match self.begin(op).await {
+        let stream = match self.begin(op).await {
             Ok(stream) => stream,
             // Nobody listens: a keeper that only stands still would.
             Err(error)
@@ -47,30 +58,35 @@ impl KeeperClient {
             }
             Err(error) => return Err(unreachable(error)),
         };
-        let first = read_answer(&mut stream).await;
-        let first = match first.map_err(unreachable)? {
-            Answer::Run(seen) => *seen,
-            Answer::Refused(why) => return Err(refused(why)),
-            _ => return Err(wrong_answer()),
-        };
-        let (sender, receiver) = mpsc::channel(UNHEARD);
-        tokio::spawn(async move {
-            let mut seen = first;
-            loop {
-                let is_last = seen.end.is_some();
-                if sender.send(seen).await.is_err() || is_last {
-                    return;
-                }
-                // Ends with the keeper, with nonsense, or when nobody receives any more.
-                seen = tokio::select! {
-                    answer = read_answer(&mut stream) => match answer {
-                        Ok(Answer::Run(seen)) => *seen,
-                        _ => return,
-                    },
-                    () = sender.closed() => return,
-                };
-            }
-        });
-        Ok(Some(receiver))
+        followed(stream).await.map(Some)
     }
+}
+
+/// Reads the reports that follow a request. A keeper that refuses is an error at once.
+async fn followed(mut stream: Stream) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+    let first = read_answer(&mut stream).await;
+    let first = match first.map_err(unreachable)? {
+        Answer::Run(seen) => *seen,
+        Answer::Refused(why) => return Err(refused(why)),
+        _ => return Err(wrong_answer()),
+    };
+    let (sender, receiver) = mpsc::channel(UNHEARD);
+    tokio::spawn(async move {
+        let mut seen = first;
+        loop {
+            let is_last = seen.end.is_some();
+            if sender.send(seen).await.is_err() || is_last {
+                return;
+            }
+            // Ends with the keeper, with nonsense, or when nobody receives any more.
+            seen = tokio::select! {
+                answer = read_answer(&mut stream) => match answer {
+                    Ok(Answer::Run(seen)) => *seen,
+                    _ => return,
+                },
+                () = sender.closed() => return,
+            };
+        }
+    });
+    Ok(receiver)
 }

@@ -18,7 +18,7 @@ pub fn of(stream: &UnixStream, registry: &Registry) -> Option<String> {
     let depth = process::depth(registry.init_pid())?;
     let mut pid = socket_peercred(stream).ok()?.pid.as_raw_nonzero().get();
     for _ in 0..MOST {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let status = process::read_proc_text(format!("/proc/{pid}/status")).ok()?;
         let inside = process::number_at(&status, depth)?;
         if let Some(id) = registry.begun_with(inside) {
             return Some(id);

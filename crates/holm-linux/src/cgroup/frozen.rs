@@ -3,13 +3,13 @@
 
 use super::kernel::{directory, memberships, mount_of, mounts, unified};
 use super::{Controller, Version};
-use std::fs::read_to_string;
+use holm_keeper::process::read_proc_text;
 
 /// Whether the group of a process, or one above it, is frozen. False where the kernel does not say.
 pub fn is_frozen(pid: i32) -> bool {
     let (Ok(mountinfo), Ok(groups)) = (
-        read_to_string("/proc/self/mountinfo"),
-        read_to_string(format!("/proc/{pid}/cgroup")),
+        read_proc_text("/proc/self/mountinfo"),
+        read_proc_text(format!("/proc/{pid}/cgroup")),
     ) else {
         return false;
     };
@@ -32,7 +32,7 @@ pub fn is_frozen(pid: i32) -> bool {
             Version::V1 => ("freezer.state", "FROZEN"),
             Version::V2 => ("cgroup.events", "frozen 1"),
         };
-        let text = read_to_string(place.join(file)).unwrap_or_default();
+        let text = read_proc_text(place.join(file)).unwrap_or_default();
         text.lines().any(|line| line == word)
     })
 }

@@ -76,6 +76,7 @@ pub struct LinuxDriver {
     network: NetworkSource,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
+    heads: head::Heads,
 }
 
 // === impl LinuxDriver ===
@@ -114,6 +115,7 @@ impl LinuxDriver {
             secrets,
             network: Arc::new(|| Ok(SurroundingNetwork::default())),
             meter: Arc::default(),
+            heads: head::Heads::default(),
         })
     }
 
@@ -173,7 +175,7 @@ impl Driver for LinuxDriver {
     }
 
     fn tip(&self, id: &WorkspaceId) -> Tip {
-        head::tip(&self.layout.workspace(id).upper())
+        self.heads.tip(&self.layout.workspace(id).upper())
     }
 
     fn processor_time(&self, id: &WorkspaceId) -> Option<Duration> {

@@ -51,15 +51,29 @@ impl Places {
     }
 }
 
-/// Directories, and empty files that every creation fills.
+/// Directories, and empty files that every creation fills. Some file systems take a millisecond to create a file if many
+/// were deleted just now.
 fn make(dirs: &WorkspaceDirs) -> io::Result<()> {
     make_directories(dirs)?;
+    for fresh in drafts(dirs) {
+        fs::write(fresh, "")?;
+    }
     for name in ETC {
         fs::write(dirs.etc().join(name), "")?;
     }
     fs::write(dirs.guest().join("id"), "")?;
     fs::write(dirs.keeper_log(), "")?;
     make_git_places(&dirs.upper())
+}
+
+/// The files that a creation and its first start write and then rename to their places.
+fn drafts(dirs: &WorkspaceDirs) -> [PathBuf; 4] {
+    [
+        dirs.complete().with_extension("new"),
+        dirs.guest_secret().with_extension("new"),
+        dirs.last_run().with_extension("json.new"),
+        dirs.guest().join(".AGENTS.md.new"),
+    ]
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use crate::keeper;
 use crate::programs::Programs;
+use holm_keeper::process::read_proc;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -81,8 +82,8 @@ impl Inherited {
         let metadata = std::fs::metadata(program)?;
         Ok(Self {
             program: (metadata.dev(), metadata.ino()),
-            limits: std::fs::read("/proc/self/limits")?,
-            groups: std::fs::read("/proc/self/cgroup")?,
+            limits: read_proc("/proc/self/limits")?,
+            groups: read_proc("/proc/self/cgroup")?,
         })
     }
 }

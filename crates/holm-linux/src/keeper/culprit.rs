@@ -85,7 +85,7 @@ impl Culprits {
 fn children(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
     let tasks = tasks.into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let lists = tasks.filter_map(|task| process::read_proc_text(task.path().join("children")).ok());
     lists
         .flat_map(|list| {
             let numbers = list.split_whitespace();
@@ -104,7 +104,7 @@ fn processor_time() -> Duration {
 
 /// The process with its pid inside. The process chooses its name itself.
 fn describe(pid: i32, depth: usize) -> Option<Process> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = process::read_proc_text(format!("/proc/{pid}/status")).ok()?;
     let mut lines = status.lines();
     let name = lines.find_map(|line| line.strip_prefix("Name:"))?;
     Some(Process {

@@ -4,10 +4,11 @@ use super::limits;
 use crate::cgroup::Group;
 use crate::launch::LaunchPlan;
 use holm_core::isolation::{Isolation, LimitsInForce};
+use holm_keeper::process::read_proc_text;
 use holm_keeper::wire::Defence;
 
 pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Group>) -> Isolation {
-    let status = std::fs::read_to_string(format!("/proc/{init}/status")).unwrap_or_default();
+    let status = read_proc_text(format!("/proc/{init}/status")).unwrap_or_default();
     let field = |name: &str| {
         status
             .lines()
@@ -29,7 +30,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
     if !landlock {
         degraded.push("landlock".to_owned());
     }
-    let membership = std::fs::read_to_string(format!("/proc/{init}/cgroup")).unwrap_or_default();
+    let membership = read_proc_text(format!("/proc/{init}/cgroup")).unwrap_or_default();
     let group = group.filter(|group| group.has(&membership));
     let limits = limits_in_force(init, plan, group);
     let kept = [
@@ -67,7 +68,7 @@ pub fn observe(init: i32, landlock: bool, plan: &LaunchPlan, group: Option<&Grou
 fn limits_in_force(init: i32, plan: &LaunchPlan, group: Option<&Group>) -> LimitsInForce {
     let kept = limits::kept(group, plan);
     let by = |is_kept: bool, what: &str| is_kept.then(|| what.to_owned());
-    let rlimits = std::fs::read_to_string(format!("/proc/{init}/limits")).unwrap_or_default();
+    let rlimits = read_proc_text(format!("/proc/{init}/limits")).unwrap_or_default();
     let most = rlimits
         .lines()
         .find_map(|line| line.strip_prefix("Max processes"))

@@ -4,6 +4,7 @@
 use super::Workspace;
 use crate::launch::shares;
 use crate::sys::scarce::{self, ProgramLimits, Scarce};
+use holm_keeper::process::read_proc_text;
 use std::fs;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
@@ -46,7 +47,7 @@ impl Reached {
 
 /// A failed check reports nothing: init may be ending.
 fn look(workspace: &Workspace) -> Vec<&'static str> {
-    let of_init = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", workspace.pid));
+    let of_init = |file: &str| read_proc_text(format!("/proc/{}/{file}", workspace.pid));
     let (Ok(limits), Ok(status)) = (of_init("limits"), of_init("status")) else {
         return Vec::new();
     };

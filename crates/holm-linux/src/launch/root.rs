@@ -12,6 +12,7 @@ use holm_core::config::SIBLINGS;
 use holm_keeper::directories::open_directory;
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::process::read_proc;
 use holm_keeper::wire::{Defence, Mounted};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat, openat2, symlinkat};
 use rustix::io::Errno;
@@ -47,7 +48,7 @@ impl NewRoot {
     pub fn mount(plan: &LaunchPlan) -> Result<Self, LaunchFailure> {
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private).step(Part::Mount, "make the mounts private")?;
-        let table = std::fs::read("/proc/self/mountinfo").step(Part::Mount, "list the mounts")?;
+        let table = read_proc("/proc/self/mountinfo").step(Part::Mount, "list the mounts")?;
         let mounts = mounts::points(&table).collect();
         let tmpfs = filesystem(
             "tmpfs",

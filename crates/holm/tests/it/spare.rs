@@ -71,6 +71,16 @@ fn the_next_workspace_gets_the_spare_keeper() {
     let log = island.data().join("workspaces").join(&y).join("keeper.log");
     assert!(stderr.is_err() || stderr.unwrap() == log);
     assert!(log.exists());
+    // The empty files that were made ahead got their content and their names.
+    let dir = island.data().join("workspaces").join(&y);
+    let is_draft = |entry: fs::DirEntry| entry.path().extension() == Some("new".as_ref());
+    eventually("no file is only a draft", || {
+        let mut found = [&dir, &dir.join("guest")]
+            .map(|dir| fs::read_dir(dir).unwrap())
+            .into_iter()
+            .flatten();
+        !found.any(|entry| is_draft(entry.unwrap()))
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod work;
 
 use super::connection::send_answer;
 use super::registry::Registry;
+use crate::runs::write::{ROOM, Writer};
 use crate::runs::{self, directory};
 use crate::wire::Answer;
 use holm_core::run::{RunOrder, RunSeen};
@@ -37,6 +38,14 @@ pub struct Held {
     leader: AtomicI32,
     /// A byte to it cancels the run.
     cancel: Mutex<PipeWriter>,
+}
+
+/// What the thread of a run works with.
+struct Assignment {
+    order: RunOrder,
+    /// A byte from it cancels the run.
+    cancelled: PipeReader,
+    record: Writer,
 }
 
 // === impl Runs ===
@@ -95,9 +104,14 @@ fn taken_up(registry: &Arc<Registry>, order: RunOrder) -> io::Result<Option<Arc<
         all.insert(order.run.clone(), Arc::clone(&held));
     }
     let run = order.run.clone();
-    let begun = make_directory(&directory)
-        .and_then(|()| runs::store(&directory, &held.seen()))
-        .and_then(|()| spawn(registry, &held, order, cancelled));
+    let begun = begin_record(&held).and_then(|record| {
+        let assignment = Assignment {
+            order,
+            cancelled,
+            record,
+        };
+        spawn(registry, &held, assignment)
+    });
     if let Err(error) = begun {
         registry.runs.held().remove(&run);
         return Err(error);
@@ -105,26 +119,27 @@ fn taken_up(registry: &Arc<Registry>, order: RunOrder) -> io::Result<Option<Arc<
     Ok(Some(held))
 }
 
-fn make_directory(directory: &std::path::Path) -> io::Result<()> {
+/// Creates every file of a run before the daemon hears of its start: the daemon then has the disk write its own record,
+/// and creating a file meanwhile would wait for the disk.
+fn begin_record(held: &Held) -> io::Result<Writer> {
+    let directory = &held.directory;
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(directory)
+        .create(directory)?;
+    let record = Writer::begin(directory, ROOM)?;
+    runs::store(directory, &held.seen())?;
+    Ok(record)
 }
 
-fn spawn(
-    registry: &Arc<Registry>,
-    held: &Arc<Held>,
-    order: RunOrder,
-    cancelled: PipeReader,
-) -> io::Result<()> {
+fn spawn(registry: &Arc<Registry>, held: &Arc<Held>, assignment: Assignment) -> io::Result<()> {
     let (registry, held) = (Arc::clone(registry), Arc::clone(held));
     let thread = std::thread::Builder::new().stack_size(256 * 1024);
     thread.spawn(move || {
-        let run = order.run.clone();
+        let run = assignment.order.run.clone();
         // The keeper's shutdown waits for this thread's records.
         let talking = registry.talk(usize::MAX);
-        work::carry_out(&registry, &held, order, cancelled);
+        work::carry_out(&registry, &held, assignment);
         registry.end_sign_ins(&run);
         registry.runs.held().remove(&run);
         held.changed.notify_all();

@@ -1,7 +1,7 @@
 //! One run, from its first process to the end of its last: message, output record, time limit,
 //! cancellation. It has its own thread.
 
-use super::Held;
+use super::{Assignment, Held};
 use crate::inside::{self, END_RUN, RUN_MARK, SUBREAPER};
 use crate::keeper::registry::{KILLED, Registry, Started};
 use crate::keeper::secrets::Receiver;
@@ -9,10 +9,10 @@ use crate::keeper::services;
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{exec, limits};
 use crate::runs::Stream;
-use crate::runs::write::{ROOM, Writer};
+use crate::runs::write::Writer;
 use crate::stdio::PIPES;
 use crate::wire::Spawn;
-use holm_core::run::{RunEnd, RunEnding, RunOrder};
+use holm_core::run::{RunEnd, RunEnding};
 use holm_secrets::mask::Masker;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -74,8 +74,8 @@ struct Ready {
 }
 
 /// Runs to the end and reports it.
-pub fn carry_out(registry: &Arc<Registry>, held: &Held, order: RunOrder, cancelled: PipeReader) {
-    let end = match begin(registry, held, order, cancelled) {
+pub(super) fn carry_out(registry: &Arc<Registry>, held: &Held, assignment: Assignment) {
+    let end = match begin(registry, held, assignment) {
         Ok(Begun::Running(mut work)) => match work.work() {
             Ok(end) => end,
             Err(error) => {
@@ -103,10 +103,13 @@ enum Begun<'a> {
 fn begin<'a>(
     registry: &'a Arc<Registry>,
     held: &'a Held,
-    order: RunOrder,
-    cancelled: PipeReader,
+    assignment: Assignment,
 ) -> io::Result<Begun<'a>> {
-    let record = Writer::begin(&held.directory, ROOM)?;
+    let Assignment {
+        order,
+        cancelled,
+        record,
+    } = assignment;
     let memory_kills = registry.memory_kills().update_count();
     let (exit, exit_inside) = io::pipe()?;
     let helper = registry.plan.helper.as_os_str();
