@@ -1,4 +1,4 @@
-//! The user's terminal: its size, and raw mode that ends with its value.
+//! The user's terminal: whether a command gets it, its size, and raw mode that ends with its value.
 
 use holm_core::{Code, Fault};
 use rustix::termios::{OptionalActions, Termios};
@@ -8,6 +8,17 @@ use std::os::fd::BorrowedFd;
 /// Raw mode of stdin. Dropping it restores the settings, also when the program panics.
 pub struct RawMode {
     before: Termios,
+}
+
+/// How the streams of a command inside are connected to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A terminal on both ends.
+    Terminal,
+    /// Exact bytes on stdin, stdout and stderr.
+    Pipes,
+    /// JSON Lines on stdout.
+    Lines,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
