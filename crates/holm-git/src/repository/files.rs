@@ -6,7 +6,6 @@
 //! unexpected gives `None`; then the caller asks git. These functions never fail.
 
 use super::Layout;
-use super::refs::SHARED;
 use crate::bare::is_object_id;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +14,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT: &str = "sha1";
+
+/// Prefixes of the refs that are shared with workspaces.
+pub(super) const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
 /// Words in the configuration that git has to interpret.
 const NOT_ORDINARY: [&str; 8] = [

@@ -8,15 +8,18 @@ pub(crate) mod adopt;
 pub(crate) mod applied;
 mod config_file;
 pub(crate) mod dirty;
+pub(crate) mod extent;
 pub(crate) mod fetch;
 mod files;
 mod ignored;
 pub(crate) mod journal;
 mod link;
 mod moves;
+mod plan;
 mod push;
 pub(crate) mod refs;
 mod settings;
+mod undo;
 
 use crate::command::{Finished, Git};
 use crate::remote::without_credentials;
@@ -385,7 +388,7 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
             path: directory.to_owned(),
         };
     }
-    finished.into_error()
+    finished.error()
 }
 
 /// An old git fails at unknown options in various ways; a message about its version is clearer.
