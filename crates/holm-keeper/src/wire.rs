@@ -10,7 +10,7 @@ mod frame;
 mod secrets;
 
 pub use defence::{Defence, switched_off};
-pub use frame::{control_frame, frame, read_control, take_frame};
+pub use frame::{control_frame, frame, read_control, send_answer, take_frame};
 
 use holm_core::egress::Carried;
 use holm_core::exec::{ExecRequest, Resume};

@@ -1,13 +1,13 @@
 //! One request on the control socket. Only the daemon's user and root may connect.
 
 use super::kept::Return;
-use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions, watch};
+use super::{Registry, data, dial, exec, here, ports, runs, sessions, watch};
 use crate::records;
-use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, read_control, send_answer};
 use holm_core::service::status::Services;
 use holm_core::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,8 +209,4 @@ fn startable(registry: &Registry, declared: Vec<Service>) -> Vec<Service> {
 
 fn not_yet() -> Answer {
     Answer::Refused("it is not started yet".to_owned())
-}
-
-pub fn send_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
-    stream.write_all(&control_frame(answer)?)
 }

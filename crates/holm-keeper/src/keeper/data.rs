@@ -2,8 +2,8 @@
 //! everything else runs. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
 //! [`Op::RenewVolumes`](crate::wire::Op); an operation is completed even if the daemon dies.
 
-use super::registry::{Registry, Started};
 use super::services;
+use super::{Registry, Started};
 use crate::inside::{self, HOLD, RELEASE, STILL, USES};
 use crate::stdio::NOTHING;
 use crate::wire::{Answer, Defence, Domain, Pair, Renewal, ServiceWish, Spawn, StdStream};

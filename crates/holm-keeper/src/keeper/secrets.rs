@@ -4,8 +4,8 @@
 //! Values exist only in the memory of the keeper and of their receivers. A value that was given out
 //! stays masked while the keeper lives, even after it was replaced.
 
-use super::outside::Outside;
-use super::registry::Registry;
+use super::Registry;
+use super::outside::{Outside, Usable};
 use super::sign_ins::SignIns;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
@@ -58,12 +58,6 @@ struct State {
     known: Known,
     /// Of agents.
     sign_ins: SignIns,
-}
-
-/// The secrets that the gateway puts into requests, and its certificates for their hosts.
-pub struct Usable {
-    pub secrets: Vec<Placeholder>,
-    pub leaves: Vec<Leaf>,
 }
 
 /// A grant, and when it expires.

@@ -14,9 +14,9 @@ mod probe;
 mod run;
 mod unbuilt;
 
-use super::registry::Registry;
+use super::Registry;
 use crate::directories::WorkspaceDirs;
-use crate::wire::{Answer, ServiceWish};
+use crate::wire::{Answer, ServiceWish, send_answer};
 pub(super) use helper::{end_tree, helper, plain_environment};
 use helper::{environment, has_hung_up, wish_of};
 use holm_core::service::graph::{Graph, Verdict};
@@ -244,7 +244,7 @@ impl Services {
                 (state.version, state.reported.clone(), state.is_over)
             };
             if reported != Some(version) {
-                super::connection::send_answer(stream, &Answer::Services(services))?;
+                send_answer(stream, &Answer::Services(services))?;
                 reported = Some(version);
             }
             if is_over || has_hung_up(stream) {
