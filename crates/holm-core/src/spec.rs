@@ -5,12 +5,12 @@
 
 mod checking;
 mod moving;
-mod word;
+pub mod word;
 
 pub use checking::{Check, CheckFor};
 pub use moving::{Manner, Move, Owed};
 
-use crate::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
+use crate::config::{self, DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
 use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
@@ -149,7 +149,7 @@ pub struct Secret {
 }
 
 /// The source of a secret. The user's own client reads all but stored ones.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum SecretSource {
     Env(String),
@@ -157,6 +157,17 @@ pub enum SecretSource {
     File(String),
     Command(Vec<String>),
     Stored,
+}
+
+impl From<&config::SecretSource> for SecretSource {
+    fn from(source: &config::SecretSource) -> Self {
+        match source {
+            config::SecretSource::Env(variable) => Self::Env(variable.to_string()),
+            config::SecretSource::File(place) => Self::File(place.to_string()),
+            config::SecretSource::Command(argv) => Self::Command(argv.clone()),
+            config::SecretSource::Stored => Self::Stored,
+        }
+    }
 }
 
 /// `isolation` of `[project]`: both workspaces must have it to see each other.

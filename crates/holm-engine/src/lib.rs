@@ -78,7 +78,6 @@ pub use ports::Claiming;
 pub use progress::Progress;
 pub use projects::{EarlierPlace, Repository};
 pub use recover::Recovery;
-pub use remove::Removal;
 pub use restore::Restored;
 pub use reviews::unconfirmed;
 pub use runs::{

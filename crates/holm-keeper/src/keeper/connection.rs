@@ -3,7 +3,8 @@
 use super::kept::Return;
 use super::{Registry, data, dial, exec, here, ports, runs, sessions, watch};
 use crate::records;
-use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, read_control, send_answer};
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, read_control, send_answer};
+use holm_core::service::Wish;
 use holm_core::service::status::Services;
 use holm_core::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
@@ -144,7 +145,7 @@ fn read_request(stream: &mut UnixStream) -> io::Result<Option<Request>> {
     Ok(request)
 }
 
-fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
+fn reacted(registry: &Registry, wishes: Vec<(String, Wish)>, code: CodeSeen) -> Answer {
     registry.set_code(code);
     here::write(registry);
     match registry.services() {
@@ -153,7 +154,7 @@ fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSe
     }
 }
 
-fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
+fn wished(registry: &Registry, name: &str, wish: Wish) -> Answer {
     match registry.services() {
         Some(services) => services.wish(name, wish),
         None => not_yet(),

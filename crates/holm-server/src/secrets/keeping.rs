@@ -3,13 +3,13 @@
 //! Everything here blocks for a moment (files are written to disk); routes call it through
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
-use holm_core::config::{Inject, SETUP_RECEIVER};
+use holm_core::config::SETUP_RECEIVER;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{Purpose, Secret, SecretSource};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::clock::{self, Clock};
 use holm_engine::store::{RecordHead, Store};
-use holm_keeper::wire::{Form, Grant};
+use holm_keeper::wire::Grant;
 use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
 use holm_secrets::authority::Authority;
 use holm_secrets::keyring::{Keyring, KeyringError};
@@ -281,11 +281,7 @@ impl Keeping {
                 };
                 Ok(Grant {
                     name: secret.name.clone(),
-                    form: match secret.inject {
-                        Inject::Env => Form::Env,
-                        Inject::File => Form::File,
-                        Inject::Placeholder => Form::Placeholder,
-                    },
+                    form: secret.inject,
                     to: secret.to.clone(),
                     value,
                     expires_at,

@@ -1,5 +1,6 @@
 //! The user's terminal: whether a command gets it, its size, and raw mode that ends with its value.
 
+use holm_core::session::Size;
 use holm_core::{Code, Fault};
 use rustix::termios::{OptionalActions, Termios};
 use std::io::IsTerminal;
@@ -19,12 +20,6 @@ pub enum Attachment {
     Pipes,
     /// JSON Lines on stdout.
     Lines,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub rows: u16,
-    pub cols: u16,
 }
 
 /// Whether a program inside should get a terminal: stdin and stdout are one, and this job has it. A

@@ -4,8 +4,7 @@ use crate::inside::{self, MARK};
 use crate::keeper::program;
 use crate::keeper::{Registry, Started};
 use crate::stdio::NOTHING;
-use crate::wire::{Domain, ServiceWish, Spawn};
-use holm_core::service::Wish;
+use crate::wire::{Domain, Spawn};
 use holm_core::spec::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, PipeReader};
@@ -92,13 +91,4 @@ pub fn has_hung_up(stream: &UnixStream) -> bool {
         tv_nsec: 0,
     };
     matches!(poll(&mut sources, Some(&now)), Ok(1..))
-}
-
-pub fn wish_of(wish: ServiceWish) -> Wish {
-    match wish {
-        ServiceWish::Start => Wish::Start,
-        ServiceWish::Stop => Wish::Stop,
-        ServiceWish::Restart => Wish::Restart,
-        ServiceWish::Rebuild => Wish::Rebuild,
-    }
 }
