@@ -79,7 +79,6 @@ pub use progress::Progress;
 pub use projects::{EarlierPlace, Repository};
 pub use recover::Recovery;
 pub use restore::Restored;
-pub use reviews::unconfirmed;
 pub use runs::{
     Begun, Credential, Existing, HomeFile, Instructions, MOST_CREDENTIAL, MOST_HOME_FILES, NewFile,
     NewRun, Provision,

@@ -5,7 +5,7 @@
 //! (linked work trees, submodules, reftable, SHA-256, bare, partial, of another user) and everything
 //! unexpected gives `None`; then the caller asks git. These functions never fail.
 
-use super::Layout;
+use super::Discovered;
 use crate::bare::is_object_id;
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ const ORDINARY: [&str; 2] = ["bare=false\n", "repositoryformatversion=0\n"];
 const LONGEST_CONFIG: u64 = 256 * 1024;
 
 /// The ordinary repository around `directory`.
-pub(super) fn place(directory: &Path) -> Option<Layout> {
+pub(super) fn place(directory: &Path) -> Option<Discovered> {
     let directory = directory.canonicalize().ok()?;
     let (toplevel, git_dir) = find(&directory)?;
     is_ordinary(&git_dir).then_some(())?;
@@ -50,7 +50,7 @@ pub(super) fn place(directory: &Path) -> Option<Layout> {
         }
         None => (object(head.trim())?, "HEAD".to_owned()),
     };
-    Some(Layout {
+    Some(Discovered {
         toplevel,
         common_dir: git_dir.clone(),
         git_dir,

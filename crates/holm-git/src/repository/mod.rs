@@ -86,7 +86,7 @@ struct Config {
 }
 
 /// The parsed output of `git rev-parse`.
-struct Layout {
+struct Discovered {
     toplevel: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
@@ -137,7 +137,7 @@ impl Repository {
                 Some(list.args(["--null", "--show-scope", "--list"]).spawn())
             }
         };
-        let place = known.map_or_else(|| Layout::ask(directory), Ok);
+        let place = known.map_or_else(|| Discovered::ask(directory), Ok);
         // Waits for each before checking any result, so that no process is left running.
         let asked = asked.map(|asked| asked.and_then(|running| running.finish()));
         let place = place?;
@@ -218,20 +218,20 @@ impl Repository {
     }
 }
 
-// === impl Layout ===
+// === impl Discovered ===
 
-impl Layout {
+impl Discovered {
     /// Asks git.
-    fn ask(directory: &Path) -> Result<Layout, GitError> {
+    fn ask(directory: &Path) -> Result<Discovered, GitError> {
         let place = Git::client(directory, "rev-parse")?
             .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
             .more(["--git-common-dir", "--show-object-format", "HEAD"])
             .more(["--symbolic-full-name", "HEAD"])
             .run()?;
-        Layout::read(directory, place).map_err(or_too_old)
+        Discovered::read(directory, place).map_err(or_too_old)
     }
 
-    fn read(directory: &Path, finished: Finished) -> Result<Layout, GitError> {
+    fn read(directory: &Path, finished: Finished) -> Result<Discovered, GitError> {
         let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
         let is_unborn = complaint.contains("ambiguous argument 'HEAD'");
         if !finished.status.success() && !is_unborn {
@@ -263,7 +263,7 @@ impl Layout {
         } else {
             (Some(from_end(3)), Some(from_end(2)))
         };
-        Ok(Layout {
+        Ok(Discovered {
             toplevel,
             git_dir,
             common_dir,
@@ -362,7 +362,7 @@ fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
 
 /// The main work tree: the parent of the common directory, or `core.worktree`, or, when the common
 /// directory is a bare repository, the current work tree.
-fn main_root(place: &Layout, worktree: Option<PathBuf>) -> PathBuf {
+fn main_root(place: &Discovered, worktree: Option<PathBuf>) -> PathBuf {
     if place.common_dir.file_name() == Some(".git".as_ref())
         && let Some(parent) = place.common_dir.parent()
     {

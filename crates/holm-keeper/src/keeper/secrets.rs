@@ -456,7 +456,7 @@ impl State {
                 token: standin.token.clone()?,
                 value: grant.value.clone()?,
                 hosts: standin.hosts.clone(),
-                place: Insertion::Heads(Paths::All),
+                insertion: Insertion::Heads(Paths::All),
                 // Before that the keeper withdraws it itself.
                 expires_at: held
                     .ends

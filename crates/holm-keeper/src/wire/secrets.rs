@@ -107,7 +107,7 @@ impl SignIn {
             value: self.value.clone(),
             hosts: self.hosts.clone(),
             expires_at: None,
-            place: match (self.is_refresh, self.paths.first()) {
+            insertion: match (self.is_refresh, self.paths.first()) {
                 (true, path) => Insertion::Renewal {
                     agent: agent.to_owned(),
                     path: path.cloned().unwrap_or_default(),

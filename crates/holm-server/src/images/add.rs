@@ -10,7 +10,8 @@ use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_core::{Code, Fault};
 use holm_engine::{Progress, try_blocking};
 use holm_image::{
-    Descriptor, Images, Imported, Limits, Platform, StoredImage, Writing, import_archive, pull,
+    ArchiveLimits, Descriptor, Images, Imported, Platform, StoredImage, Writing, import_archive,
+    pull,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -73,7 +74,7 @@ impl App {
             progress.report("import", 0, 0);
             let writing = images.begin().map_err(store_fault)?;
             let file = BufReader::with_capacity(1 << 16, file);
-            let found = import_archive(&writing, file, &Platform::host(), Limits::default());
+            let found = import_archive(&writing, file, &Platform::host(), ArchiveLimits::default());
             let named = named(found.map_err(import_fault)?, name)?;
             let adding = Adding {
                 images: &images,

@@ -372,7 +372,7 @@ impl Keeping {
 
     /// Unlocks the vault. The user may have to type something meanwhile, so no lock is held.
     pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
-        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
+        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.storage()).flatten()))?;
         match (place, passphrase) {
             (Some(KeyStorage::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);

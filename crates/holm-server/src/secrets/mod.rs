@@ -104,7 +104,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
                     Err(error @ VaultError::Keyring(_)) => Some(with_causes(&error)),
                     _ => None,
                 },
-                key: vault.place().map(|place| place.as_str().to_owned()),
+                key: vault.storage().map(|storage| storage.as_str().to_owned()),
             })
         })
     });
