@@ -10,6 +10,7 @@
 //! - `POST /secrets/export` ([`Export`]) → [`Exported`]; `/secrets/import` ([`Import`]) →
 //!   [`Imported`]
 
+use holm_core::spec::SecretSource;
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -97,23 +98,12 @@ pub struct HandedOver {
     pub handover: String,
 }
 
-/// Where a declared secret comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = SecretSource)]
-pub enum Source {
-    Env(String),
-    File(String),
-    Command(Vec<String>),
-    Stored,
-}
-
 /// A secret that a workspace declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = DeclaredSecret)]
 pub struct Declared {
     pub name: String,
-    pub from: Source,
+    pub from: SecretSource,
     /// env file
     pub inject: String,
     pub to: Vec<String>,

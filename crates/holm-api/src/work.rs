@@ -9,6 +9,7 @@
 //! Clients fetch the objects with `git upload-pack`, which they run by `exec`.
 
 use crate::error::ErrorDetail;
+use holm_core::capture::Depth;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -20,19 +21,6 @@ pub struct Capture {
     pub commit: Option<String>,
     #[serde(default)]
     pub depth: Depth,
-}
-
-/// How much to capture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Depth {
-    /// Only the commit of HEAD and the list of uncommitted files.
-    Head,
-    /// The tree.
-    #[default]
-    Tree,
-    /// The tree, and a commit of it that can be fetched.
-    State,
 }
 
 /// The state of a workspace's tree.

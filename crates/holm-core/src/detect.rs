@@ -7,7 +7,9 @@
 
 mod command;
 mod compose;
+mod compose_entry;
 mod database;
+mod database_url;
 mod devcontainer;
 mod directory;
 mod dockerfile;

@@ -26,6 +26,7 @@ use checked_text;
 pub mod address;
 pub mod admission;
 pub mod agents;
+pub mod capture;
 pub mod check;
 pub mod clock;
 pub mod clone_url;

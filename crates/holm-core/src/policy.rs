@@ -9,6 +9,7 @@ use crate::config::{
     Destination, DriverName, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope,
     SecretSource, display_size,
 };
+use crate::spec;
 use std::fmt::{self, Display, Formatter};
 
 /// `/etc/holm/policy.toml`. The default sets no bounds.
@@ -399,6 +400,17 @@ impl SourceKind {
             Self::File => "file",
             Self::Command => "command",
             Self::Stored => "stored",
+        }
+    }
+}
+
+impl From<&spec::SecretSource> for SourceKind {
+    fn from(source: &spec::SecretSource) -> Self {
+        match source {
+            spec::SecretSource::Env(_) => Self::Env,
+            spec::SecretSource::File(_) => Self::File,
+            spec::SecretSource::Command(_) => Self::Command,
+            spec::SecretSource::Stored => Self::Stored,
         }
     }
 }

@@ -12,6 +12,7 @@ mod words;
 
 use crate::config::Restart;
 use build::Build;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 pub use words::exit_in_words;
@@ -51,7 +52,8 @@ pub enum Readiness {
 }
 
 /// A user's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Wish {
     Start,
     Stop,

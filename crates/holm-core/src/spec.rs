@@ -5,12 +5,14 @@
 
 mod checking;
 mod moving;
-mod word;
+mod secret;
+pub mod word;
 
 pub use checking::{Check, CheckFor};
 pub use moving::{Manner, Move, Owed};
+pub use secret::{Secret, SecretSource};
 
-use crate::config::{DriverName, EgressMode, Inject, OnAssign, Policy, Restart};
+use crate::config::{DriverName, EgressMode, OnAssign, Policy, Restart};
 use crate::container::Container;
 use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
@@ -130,34 +132,6 @@ pub struct Declared {
     pub include: Vec<String>,
     /// By volume name.
     pub seed_inputs: BTreeMap<String, Vec<String>>,
-}
-
-/// A declared secret, without its value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Secret {
-    pub name: String,
-    pub source: SecretSource,
-    #[serde(with = "crate::spec::word")]
-    pub inject: Inject,
-    /// Names of services, `runs`, `sessions`.
-    pub to: Vec<String>,
-    /// How long a value is valid, in milliseconds.
-    pub ttl_ms: Option<u64>,
-    /// For a placeholder: the hosts where it may be used, as in `holm.toml`.
-    #[serde(default)]
-    pub hosts: Vec<String>,
-}
-
-/// The source of a secret. The user's own client reads all but stored ones.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum SecretSource {
-    Env(String),
-    /// As written in `holm.toml`.
-    File(String),
-    Command(Vec<String>),
-    Stored,
 }
 
 /// `isolation` of `[project]`: both workspaces must have it to see each other.

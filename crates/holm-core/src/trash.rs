@@ -7,6 +7,13 @@ use std::hash::Hash;
 use std::time::Duration;
 use utoipa::ToSchema;
 
+/// Whether unsaved work prevents a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    RefuseUnsaved,
+    Force,
+}
+
 /// How much to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Extent {

@@ -4,11 +4,12 @@
 //! The state that git recorded is kept only if the layer looked the same before and after, and was
 //! still before: a change that follows a look then always shows in the next one.
 
-use crate::captured::{Capture, Captured, Depth};
+use crate::captured::{Capture, Captured};
 use crate::driver::{Driver, Stillness, Upper};
 use crate::engine::Engine;
 use crate::progress::Progress;
 use crate::trees::{Known, Recorded};
+use holm_core::capture::Depth;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Fault, WorkspaceId};
 use std::collections::HashSet;

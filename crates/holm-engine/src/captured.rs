@@ -1,5 +1,6 @@
 //! The state of a workspace's tree as git inside recorded it, and how much of it is requested.
 
+use holm_core::capture::Depth;
 use holm_core::head::object_id;
 
 /// The state of a workspace's tree, as objects inside.
@@ -46,18 +47,6 @@ pub struct Capture {
     pub depth: Depth,
 }
 
-/// How much of a workspace's state is captured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depth {
-    /// Only HEAD and the list of uncommitted files.
-    Head,
-    /// The tree.
-    #[default]
-    Tree,
-    /// The tree, and a commit of it that can be fetched.
-    State,
-}
-
 /// A workspace with more uncommitted files is not kept in memory.
 const MOST_UNCOMMITTED: usize = 10_000;
 
@@ -79,18 +68,6 @@ impl Capture {
         message: None,
         depth: Depth::Tree,
     };
-}
-
-// === impl Depth ===
-
-impl Depth {
-    pub(crate) fn word(self) -> &'static [u8] {
-        match self {
-            Depth::Head => b"head",
-            Depth::Tree => b"tree",
-            Depth::State => b"state",
-        }
-    }
 }
 
 /// Parses the fields that git inside prints after the names. What was requested must be there.

@@ -9,7 +9,7 @@ use crate::converge::Goal;
 use crate::create::{Created, FailedSetup, NewWorkspace, Reuse};
 use crate::engine::{Engine, Inner, detached};
 use crate::progress::Progress;
-use crate::remove::{Losing, Removal};
+use crate::remove::Losing;
 use crate::store::WorkspaceRecord;
 use crate::view::View;
 use holm_core::config::Policy;
@@ -17,6 +17,7 @@ use holm_core::plan::{Action, Desired, Keeper};
 use holm_core::spec::{
     Brought, Code as WorkspaceCode, Manner, Move, Origin, Owed, Snapshot, Volume, WorkspaceSpec,
 };
+use holm_core::trash::Removal;
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use std::sync::Arc;
 

@@ -78,9 +78,7 @@ pub use ports::Claiming;
 pub use progress::Progress;
 pub use projects::{EarlierPlace, Repository};
 pub use recover::Recovery;
-pub use remove::Removal;
 pub use restore::Restored;
-pub use reviews::unconfirmed;
 pub use runs::{
     Begun, Credential, Existing, HomeFile, Instructions, MOST_CREDENTIAL, MOST_HOME_FILES, NewFile,
     NewRun, Provision,

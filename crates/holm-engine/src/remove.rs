@@ -11,15 +11,9 @@ use crate::unsaved::{Unsaved, examine};
 use crate::view::View;
 use holm_core::plan::{Desired, Keeper};
 use holm_core::state::Birth;
+use holm_core::trash::Removal;
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
-
-/// Whether unsaved work prevents the removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    RefuseUnsaved,
-    Force,
-}
 
 /// The operation that would lose unsaved work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

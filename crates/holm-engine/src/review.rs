@@ -9,6 +9,7 @@ use holm_core::turn::{Discrepancy, TurnCause};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 /// The tree of a workspace at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,11 +96,59 @@ pub struct CommentDetails {
     /// `None`: not sent.
     pub round: Option<u64>,
     /// Who got it; `None`: nobody yet.
-    pub delivered: Option<String>,
+    pub delivered: Option<Delivered>,
     pub replies: Vec<ReplyRecord>,
     /// When the agent last answered or resolved it, unless a person acted on it since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<String>,
+}
+
+/// Who got a comment, stored in the words that users see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Delivered {
+    Session(String),
+    /// Holm is about to type it into this session, or has typed it without an answer.
+    Unconfirmed(String),
+    Run(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` names neither a session nor a run that got a comment")]
+pub struct UnknownDelivery(String);
+
+const NOT_CONFIRMED: &str = ", not confirmed";
+
+// === impl Delivered ===
+
+impl Display for Delivered {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(session) => write!(f, "session {session}"),
+            Self::Unconfirmed(session) => write!(f, "session {session}{NOT_CONFIRMED}"),
+            Self::Run(run) => write!(f, "run {run}"),
+        }
+    }
+}
+
+impl From<Delivered> for String {
+    fn from(delivered: Delivered) -> String {
+        delivered.to_string()
+    }
+}
+
+impl TryFrom<String> for Delivered {
+    type Error = UnknownDelivery;
+
+    fn try_from(text: String) -> Result<Self, UnknownDelivery> {
+        let (who, id) = text.split_once(' ').unwrap_or_default();
+        match (who, id.strip_suffix(NOT_CONFIRMED)) {
+            ("session", Some(session)) => Ok(Self::Unconfirmed(session.to_owned())),
+            ("session", None) => Ok(Self::Session(id.to_owned())),
+            ("run", None) => Ok(Self::Run(id.to_owned())),
+            _ => Err(UnknownDelivery(text)),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,4 +259,26 @@ pub trait ReviewStore {
 
     /// The newest approval of a workspace.
     fn tree_approval(&self, id: &WorkspaceId) -> Result<Option<TreeApproval>, StoreError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let (session, run) = ("s1".to_owned(), "r1".to_owned());
+        for (delivered, text) in [
+            (Delivered::Session(session.clone()), "session s1"),
+            (Delivered::Unconfirmed(session), "session s1, not confirmed"),
+            (Delivered::Run(run), "run r1"),
+        ] {
+            assert_eq!(delivered.to_string(), text);
+            assert_eq!(Delivered::try_from(text.to_owned()).unwrap(), delivered);
+        }
+        for text in ["", "s1", "person me", "run r1, not confirmed"] {
+            let error = Delivered::try_from(text.to_owned()).unwrap_err();
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
 }

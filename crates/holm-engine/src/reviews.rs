@@ -3,7 +3,9 @@
 use crate::engine::Engine;
 use crate::failpoint::{self, Moment};
 use crate::inbox::{InboxRecords, NoticeRecord, OpenItem};
-use crate::review::{CheckRecord, CommentRecord, Look, TreeApproval, TurnFailure, TurnRecord};
+use crate::review::{
+    CheckRecord, CommentRecord, Delivered, Look, TreeApproval, TurnFailure, TurnRecord,
+};
 use holm_core::session::protocol::SessionRequest;
 use holm_core::{Code, Fault, WorkspaceId};
 use jiff::Timestamp;
@@ -89,7 +91,7 @@ impl Engine {
         changing.await?.unwrap_or_else(|| Err(unasked()))
     }
 
-    /// Types a round into a session. Its comments are stored as [`unconfirmed`] already: if the daemon dies or the keeper
+    /// Types a round into a session. Its comments are stored as [`Delivered::Unconfirmed`] already: if the daemon dies or the keeper
     /// does not answer, they say so, and no later round has them again.
     pub async fn deliver_round(
         &self,
@@ -113,7 +115,7 @@ impl Engine {
             return Err(fault);
         }
         failpoint::pass("round", Moment::After)?;
-        let delivered = format!("session {session}");
+        let delivered = Delivered::Session(session.to_owned());
         self.note_delivery(id, round, Some(delivered)).await
     }
 
@@ -122,7 +124,7 @@ impl Engine {
         &self,
         id: &WorkspaceId,
         round: u64,
-        delivered: Option<String>,
+        delivered: Option<Delivered>,
     ) -> Result<(), Fault> {
         let noted = self.change_comments(id, move |comments| {
             let sent = comments.iter_mut().map(|comment| &mut comment.details);
@@ -226,9 +228,4 @@ impl Engine {
         let store = &self.inner.store;
         store.call(move |store| store.last_event_of(kind)).await
     }
-}
-
-/// How a comment says that holm is about to type it into a session, or has typed it without an answer.
-pub fn unconfirmed(session: &str) -> String {
-    format!("session {session}, not confirmed")
 }

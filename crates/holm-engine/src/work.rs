@@ -5,13 +5,14 @@
 //! request objects, which the host checks again.
 
 use crate::captured::captured;
-pub use crate::captured::{Capture, Captured, Depth};
+pub use crate::captured::{Capture, Captured};
 use crate::command::Stopped;
 use crate::engine::Engine;
 use crate::inside::{Question, ask, complaints, failed};
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
 use crate::unsaved::aside;
+use holm_core::capture::Depth;
 use holm_core::exec::{ExecInput, ExecRequest, Masking};
 use holm_core::spec::WorkspaceSpec;
 use holm_keeper::client::ExecStream;
@@ -154,7 +155,7 @@ impl Engine {
             .iter()
             .map(|word| word.as_bytes().to_vec())
             .collect();
-        argv.extend([start.into_bytes(), message, depth.word().to_vec()]);
+        argv.extend([start.into_bytes(), message, depth.as_str().into()]);
         let question = Question {
             what: "add",
             argv,

@@ -78,7 +78,7 @@ pub fn clone(url: &CloneUrl, place: &Path, dial: &Dial, cancel: &Cancel) -> Resu
     if finished.status.success() {
         Ok(())
     } else {
-        Err(GitError::remote(&url.to_string(), &finished))
+        Err(finished.remote_error(&url.to_string()))
     }
 }
 
@@ -119,7 +119,7 @@ impl Repository {
         let (fetched, head) = (fetched?, head?);
         for finished in [&fetched, &head] {
             if !finished.status.success() {
-                return Err(GitError::remote(&url.to_string(), finished));
+                return Err(finished.remote_error(&url.to_string()));
             }
         }
         Ok(default_branch(&head.stdout))

@@ -6,6 +6,8 @@
 //! behind `--end-of-options` or on stdin.
 
 use crate::GitError;
+use crate::remote::without_userinfo;
+use crate::version::{MINIMUM_VERSION, Version};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::{OsStr, OsString};
@@ -18,13 +20,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// The oldest supported git; it introduced `rev-parse --path-format`.
-pub const MINIMUM_VERSION: Version = Version(2, 31);
-
-/// Major and minor version of a git program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32);
 
 /// A flag that cancels long work: git is killed and partial results are removed.
 #[derive(Clone, Debug, Default)]
@@ -129,25 +124,6 @@ pub(crate) fn known_version() -> Result<Version, GitError> {
             let found = version()?;
             move || found
         })),
-    }
-}
-
-// === impl Version ===
-
-impl Version {
-    fn parse(text: &str) -> Option<Self> {
-        let number = text.trim().strip_prefix("git version ")?;
-        let mut parts = number.split(|c: char| !c.is_ascii_digit());
-        Some(Self(
-            parts.next()?.parse().ok()?,
-            parts.next()?.parse().ok()?,
-        ))
-    }
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.0, self.1)
     }
 }
 
@@ -411,11 +387,43 @@ impl Finished {
         if self.status.success() {
             return Ok(self.stdout);
         }
-        Err(self.into_error())
+        Err(self.error())
     }
 
-    pub fn into_error(self) -> GitError {
-        GitError::from_finished(&self)
+    /// Git's own reason why it failed.
+    pub fn error(&self) -> GitError {
+        let text = String::from_utf8_lossy(&self.stderr);
+        let mut lines: Vec<&str> = text
+            .lines()
+            .map(|line| line.rsplit('\r').next().unwrap_or_default().trim())
+            .map(|line| line.strip_prefix("remote: ").unwrap_or(line))
+            .filter(|line| line.starts_with("fatal:") || line.starts_with("error:"))
+            .collect();
+        if lines.is_empty() {
+            lines = text.lines().map(str::trim).rev().take(3).collect();
+            lines.reverse();
+        }
+        lines.truncate(4);
+        let detail = match lines.join("; ") {
+            empty if empty.is_empty() => self.status.to_string(),
+            said => said,
+        };
+        GitError::Failed {
+            command: self.name.clone(),
+            detail,
+        }
+    }
+
+    /// Git's own reason why a remote repository could not be read. User names and passwords in URLs
+    /// are removed: the user's clone may have stored some.
+    pub fn remote_error(&self, url: &str) -> GitError {
+        match self.error() {
+            GitError::Failed { detail, .. } => GitError::Remote {
+                url: url.to_owned(),
+                detail: without_userinfo(&detail),
+            },
+            other => other,
+        }
     }
 }
 
@@ -523,18 +531,6 @@ pub(crate) fn program() -> Result<&'static Path, GitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_read_as_vendors_print_them() {
-        let check = |text: &str, expect: Option<Version>| {
-            assert_eq!(Version::parse(text), expect, "{text}");
-        };
-        check("git version 2.47.3\n", Some(Version(2, 47)));
-        check("git version 2.39.5 (Apple Git-154)", Some(Version(2, 39)));
-        check("git version 3.0-rc1", Some(Version(3, 0)));
-        check("git version", None);
-        check("", None);
-    }
 
     #[test]
     fn much_input_and_much_output_do_not_block_each_other() {

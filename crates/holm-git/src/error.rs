@@ -1,7 +1,7 @@
 //! Errors of git operations and how users see them. Everything public in this crate fails with
 //! [`GitError`]; its callers turn it into a [`Fault`].
 
-use crate::command::{Finished, MINIMUM_VERSION, Version};
+use crate::version::{MINIMUM_VERSION, Version};
 use holm_core::turn::UNAPPROVED;
 use holm_core::{Code, Fault};
 use std::io;
@@ -92,41 +92,6 @@ impl GitError {
         GitError::Unexpected {
             command: command.to_owned(),
             answer: answer.chars().take(200).collect::<String>(),
-        }
-    }
-
-    /// Git's own reason why a remote repository could not be read. User names and passwords in URLs
-    /// are removed: the user's clone may have stored some.
-    pub(crate) fn remote(url: &str, finished: &Finished) -> GitError {
-        match Self::from_finished(finished) {
-            GitError::Failed { detail, .. } => GitError::Remote {
-                url: url.to_owned(),
-                detail: without_userinfo(&detail),
-            },
-            other => other,
-        }
-    }
-
-    pub(crate) fn from_finished(finished: &Finished) -> GitError {
-        let text = String::from_utf8_lossy(&finished.stderr);
-        let mut lines: Vec<&str> = text
-            .lines()
-            .map(|line| line.rsplit('\r').next().unwrap_or_default().trim())
-            .map(|line| line.strip_prefix("remote: ").unwrap_or(line))
-            .filter(|line| line.starts_with("fatal:") || line.starts_with("error:"))
-            .collect();
-        if lines.is_empty() {
-            lines = text.lines().map(str::trim).rev().take(3).collect();
-            lines.reverse();
-        }
-        lines.truncate(4);
-        let detail = match lines.join("; ") {
-            empty if empty.is_empty() => finished.status.to_string(),
-            said => said,
-        };
-        GitError::Failed {
-            command: finished.name.clone(),
-            detail,
         }
     }
 
@@ -246,21 +211,6 @@ fn short(object: &str) -> &str {
     &object[..object.len().min(7)]
 }
 
-/// Removes user names and passwords from all URLs in a text.
-fn without_userinfo(text: &str) -> String {
-    let mut parts = text.split("://");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(['/', '\'', '"', ' ']).unwrap_or(part.len());
-        let (authority, rest) = part.split_at(end);
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        plain.push_str("://");
-        plain.push_str(host);
-        plain.push_str(rest);
-    }
-    plain
-}
-
 /// Whether the message, by the kernel or by git, means that the disk is full.
 fn is_for_want_of_room(detail: &str) -> bool {
     let words = ["No space left on device", "Out of diskspace"];
@@ -271,20 +221,5 @@ impl From<GitError> for Fault {
     fn from(error: GitError) -> Fault {
         let (code, hint) = (error.code(), error.hint());
         Fault::of(code, error, hint)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_complaint_tells_a_password() {
-        let check = |text: &str, expect: &str| assert_eq!(without_userinfo(text), expect);
-        check("fatal: no access", "fatal: no access");
-        check(
-            "unable to access 'https://me:se@cret@example.org/x/': 403; ssh://git@example.org/a@b",
-            "unable to access 'https://example.org/x/': 403; ssh://example.org/a@b",
-        );
     }
 }

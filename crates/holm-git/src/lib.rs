@@ -22,6 +22,7 @@ mod remote;
 mod repository;
 mod seed;
 mod turns;
+mod version;
 
 pub use attributes::{lfs_patterns, submodule_paths, uses_lfs};
 pub use bare::Bare;
@@ -30,16 +31,18 @@ pub use base::{
 };
 pub use begin::init;
 pub use clone::{Dial, ORIGIN, clone, origin_of};
-pub use command::{Cancel, MINIMUM_VERSION, Version, require_version, version};
+pub use command::{Cancel, require_version, version};
 pub use error::GitError;
 pub use merge::{MERGES_TREES, Merge, can_merge_trees};
 pub use missing::missing_objects;
 pub use remote::without_credentials;
-pub use repository::adopt::{Extent, Staged, Work};
+pub use repository::adopt::{Staged, Work};
 pub use repository::dirty::Dirty;
+pub use repository::extent::Extent;
 pub use repository::fetch::Branch;
 pub use repository::journal::{Planned, Recovered};
 pub use repository::refs::{RecentRef, Resolved, refs_digest};
 pub use repository::{Repository, project_id_of};
 pub use seed::{OBJECTS_INSIDE, Seed, make_git_places, seed_excluded, seed_git_dir};
 pub use turns::TurnObjects;
+pub use version::{MINIMUM_VERSION, Version};

@@ -4,8 +4,9 @@
 
 use crate::GitError;
 use crate::bare::{Bare, is_object_id};
-use crate::command::{Cancel, Git, Version, known_version};
+use crate::command::{Cancel, Git, known_version};
 use crate::repository::fetch::empty_tree;
+use crate::version::Version;
 use std::path::{Path, PathBuf};
 
 /// A merge of two trees. Every id is that of a tree or a commit.
@@ -80,7 +81,7 @@ impl Merge {
             .cancel(cancel)
             .run()?;
         if !matches!(merged.status.code(), Some(0 | 1)) {
-            return Err(merged.into_error());
+            return Err(merged.error());
         }
         conflicts_of(&merged.stdout).ok_or_else(|| {
             let said = &merged.stdout;

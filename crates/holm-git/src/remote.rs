@@ -1,4 +1,4 @@
-//! Removes credentials from the URLs of remotes.
+//! Removes credentials from the URLs of remotes, and from texts that quote them.
 
 /// The URL without passwords, tokens, query and fragment; `None` if it is a command (`ext::…`).
 ///
@@ -38,6 +38,21 @@ pub fn without_credentials(url: &str) -> Option<String> {
         "{scheme}://{}{host}{path}",
         user.unwrap_or_default()
     ))
+}
+
+/// Removes user names and passwords from all URLs in a text.
+pub(crate) fn without_userinfo(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(['/', '\'', '"', ' ']).unwrap_or(part.len());
+        let (authority, rest) = part.split_at(end);
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        plain.push_str("://");
+        plain.push_str(host);
+        plain.push_str(rest);
+    }
+    plain
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -81,5 +96,15 @@ mod tests {
         check("../x", "../x");
         check("file:///srv/git/a?b", "file:///srv/git/a?b");
         assert_eq!(without_credentials("ext::sh -c 'x token' %S"), None);
+    }
+
+    #[test]
+    fn no_complaint_tells_a_password() {
+        let check = |text: &str, expect: &str| assert_eq!(without_userinfo(text), expect);
+        check("fatal: no access", "fatal: no access");
+        check(
+            "unable to access 'https://me:se@cret@example.org/x/': 403; ssh://git@example.org/a@b",
+            "unable to access 'https://example.org/x/': 403; ssh://example.org/a@b",
+        );
     }
 }

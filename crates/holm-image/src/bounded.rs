@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 /// How much one archive may contain.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ArchiveLimits {
     pub entries: u64,
     /// Bytes of the uncompressed archive, and of the files that it makes.
     pub bytes: u64,
@@ -40,7 +40,7 @@ pub enum BoundError {
     Write { path: String, source: io::Error },
 }
 
-impl Default for Limits {
+impl Default for ArchiveLimits {
     fn default() -> Self {
         Self {
             entries: 1_000_000,
@@ -56,7 +56,7 @@ impl Default for Limits {
 pub struct Entries<R: Read> {
     archive: tar::Archive<Metered<R>>,
     meter: Rc<Meter>,
-    limits: Limits,
+    limits: ArchiveLimits,
 }
 
 /// An entry as [`Entries::each`] passes it to `visit`.
@@ -78,7 +78,7 @@ struct Meter {
 // === impl Entries ===
 
 impl<R: Read> Entries<R> {
-    pub fn new(inner: R, limits: Limits) -> Self {
+    pub fn new(inner: R, limits: ArchiveLimits) -> Self {
         let meter = Rc::new(Meter::default());
         let archive = tar::Archive::new(Metered {
             inner,
@@ -201,7 +201,7 @@ impl<R: Read> Read for Metered<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BoundError, Entries, Limits, copy_content};
+    use super::{ArchiveLimits, BoundError, Entries, copy_content};
     use std::fs::File;
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         builder.append_data(&mut header, "a", &b"x"[..]).unwrap();
         let archive = builder.into_inner().unwrap();
         let mut full = File::options().write(true).open("/dev/full").unwrap();
-        let entries = Entries::new(&archive[..], Limits::default());
+        let entries = Entries::new(&archive[..], ArchiveLimits::default());
         let copied = entries.each(|path, entry| copy_content(path, entry, &mut full).map(drop));
         assert!(matches!(copied, Err(BoundError::Write { path, .. }) if path == "a"));
     }

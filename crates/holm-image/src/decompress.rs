@@ -1,6 +1,6 @@
 //! Decompresses layers and archives, and stops a bomb by its size and by its ratio.
 
-use crate::bounded::{BoundError, Limits};
+use crate::bounded::{ArchiveLimits, BoundError};
 use crate::media::Compression;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -17,7 +17,7 @@ pub struct Decompressed<R: Read> {
     decoder: Decoder<BufReader<Counted<R>>>,
     compressed: Rc<Cell<u64>>,
     total: u64,
-    limits: Limits,
+    limits: ArchiveLimits,
 }
 
 enum Decoder<R: BufRead> {
@@ -34,7 +34,7 @@ struct Counted<R> {
 // === impl Decompressed ===
 
 impl<R: Read> Decompressed<R> {
-    pub fn new(inner: R, compression: Compression, limits: Limits) -> Self {
+    pub fn new(inner: R, compression: Compression, limits: ArchiveLimits) -> Self {
         let compressed = Rc::new(Cell::new(0));
         let count = compressed.clone();
         let source = BufReader::with_capacity(1 << 16, Counted { inner, count });
@@ -57,7 +57,7 @@ impl<R: Read> Decompressed<R> {
     /// Decompresses what the first bytes of `inner` show.
     pub fn sniffed(
         mut inner: R,
-        limits: Limits,
+        limits: ArchiveLimits,
     ) -> io::Result<Decompressed<io::Chain<io::Cursor<Vec<u8>>, R>>> {
         let mut first = Vec::new();
         inner.by_ref().take(4).read_to_end(&mut first)?;

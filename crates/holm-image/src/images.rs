@@ -9,7 +9,7 @@
 //! A caller that adds an image holds a [`Writing`] while it pulls or imports, unpacks and names the image. If it dies
 //! before the name is written, [`Images::sweep`] removes what it left. All functions block.
 
-use crate::bounded::Limits;
+use crate::bounded::ArchiveLimits;
 use crate::config::{ConfigError, ImageConfig};
 use crate::document::{Descriptor, DocumentError, LARGEST_CONFIG, LARGEST_DOCUMENT, Manifest};
 use crate::layers::{Layers, LayersError};
@@ -129,7 +129,7 @@ impl Images {
         }
         let layers = parsed.layers.len();
         // The bounds are those of the whole image.
-        let mut limits = Limits::default();
+        let mut limits = ArchiveLimits::default();
         for (number, (layer, digest)) in parsed.layers.iter().zip(&config.layers).enumerate() {
             let layer = PackedLayer {
                 content: self.content.open_blob(&layer.blob)?,

@@ -5,7 +5,7 @@
 //! an OCI index and Docker's `manifest.json`, as newer versions of Docker write, is read by its OCI index.
 
 use crate::blob::BlobError;
-use crate::bounded::{BoundError, Entries, Entry, Limits, copy_content, each_part};
+use crate::bounded::{ArchiveLimits, BoundError, Entries, Entry, copy_content, each_part};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
 use crate::document::{DEEPEST, LARGEST_DOCUMENT};
@@ -86,7 +86,7 @@ pub fn import_archive(
     writing: &Writing,
     archive: impl Read,
     platform: &Platform,
-    limits: Limits,
+    limits: ArchiveLimits,
 ) -> Result<Vec<Imported>, ImportError> {
     let content = Decompressed::sniffed(archive, limits).map_err(BoundError::Read)?;
     let mut found = Found::default();

@@ -7,7 +7,7 @@
 //! <64 digits>.lock                         held by the process that unpacks the layer
 //! ```
 
-use crate::bounded::Limits;
+use crate::bounded::ArchiveLimits;
 use crate::unpack::{LayerRecord, PackedLayer, RecordError, UnpackError, unpack};
 use holm_core::image_reference::ImageDigest;
 use holm_keeper::files::remove::{remove_counted, remove_tree};
@@ -58,7 +58,7 @@ impl Layers {
     pub fn add<R: Read>(
         &self,
         layer: PackedLayer<R>,
-        limits: Limits,
+        limits: ArchiveLimits,
     ) -> Result<LayerRecord, LayersError> {
         let digest = layer.digest.clone();
         let path = self.root.join(format!("{}.lock", digest.hex()));

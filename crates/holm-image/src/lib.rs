@@ -29,7 +29,7 @@ mod store;
 mod unpack;
 
 pub use blob::{BlobError, BlobWriter};
-pub use bounded::{BoundError, Limits};
+pub use bounded::{ArchiveLimits, BoundError};
 pub use config::{ConfigError, ExposedPort, ImageConfig, Protocol};
 pub use document::{Descriptor, Document, DocumentError, Index, IndexEntry, Layer, Manifest};
 pub use document::{LARGEST_CONFIG, LARGEST_DOCUMENT};

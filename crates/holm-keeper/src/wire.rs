@@ -10,13 +10,14 @@ mod frame;
 mod secrets;
 
 pub use defence::{Defence, switched_off};
-pub use frame::{control_frame, frame, read_control, take_frame};
+pub use frame::{control_frame, frame, read_control, send_answer, take_frame};
 
 use holm_core::egress::Carried;
 use holm_core::exec::{ExecRequest, Resume};
 use holm_core::isolation::Isolation;
 use holm_core::route::PortAddress;
 use holm_core::run::{RunOrder, RunSeen};
+use holm_core::service::Wish;
 use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::session::protocol::{
     Attach, AttachMessage, Session, SessionNotice, SessionRequest, SessionResponse,
@@ -25,9 +26,7 @@ use holm_core::spec::{Egress, Service, WorkspaceSpec};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-pub use secrets::{
-    Domain, Form, Grant, GrantSource, RenewalAnswer, RenewalRequest, SignIn, Standin,
-};
+pub use secrets::{Domain, Grant, GrantSource, RenewalAnswer, RenewalRequest, SignIn, Standin};
 
 /// The version of this protocol. With any version a keeper answers `status`, `stop` and `relabel`,
 /// whose form never changes; a command needs the same version.
@@ -139,7 +138,7 @@ pub enum Op {
     /// Answered with `Done` when it has begun.
     Service {
         name: String,
-        wish: ServiceWish,
+        wish: Wish,
     },
     /// Answered with `Done` when the copy, as of one instant, is complete.
     Copy(Vec<Pair>),
@@ -148,7 +147,7 @@ pub enum Op {
     /// The tree has another commit: the services' reactions, and the new values for `holm here`.
     /// Answered with `Done` when the reactions have begun.
     React {
-        wishes: Vec<(String, ServiceWish)>,
+        wishes: Vec<(String, Wish)>,
         code: CodeSeen,
     },
     /// Answered with `Done` when the changes have begun.
@@ -181,15 +180,6 @@ pub enum Op {
         host: String,
         port: u16,
     },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ServiceWish {
-    Start,
-    Stop,
-    Restart,
-    Rebuild,
 }
 
 /// The commit of the tree.

@@ -92,7 +92,7 @@ impl KeyStorage {
 // === impl Protection ===
 
 impl Protection {
-    pub fn place(&self) -> KeyStorage {
+    pub fn storage(&self) -> KeyStorage {
         match self {
             Self::File => KeyStorage::File,
             Self::Passphrase(_) => KeyStorage::Passphrase,
@@ -138,7 +138,7 @@ impl KeyFile {
         file::replace(path, &Zeroizing::new(text)).map_err(KeyError::File)
     }
 
-    pub fn place(&self) -> KeyStorage {
+    pub fn storage(&self) -> KeyStorage {
         match self.kept {
             Kept::Plain(_) => KeyStorage::File,
             Kept::Passphrase(_) => KeyStorage::Passphrase,

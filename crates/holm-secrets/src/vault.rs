@@ -55,7 +55,7 @@ enum Key {
     None,
     Open {
         key: MasterKey,
-        place: KeyStorage,
+        storage: KeyStorage,
     },
     Locked(KeyFile),
     /// The keyring has the key but did not return it, and why.
@@ -178,9 +178,9 @@ impl Vault {
         vault.key = match file.plain()? {
             Some(key) => Key::Open {
                 key,
-                place: KeyStorage::File,
+                storage: KeyStorage::File,
             },
-            None if file.place() == KeyStorage::Keyring => fetched(&vault.keyring, file),
+            None if file.storage() == KeyStorage::Keyring => fetched(&vault.keyring, file),
             None => Key::Locked(file),
         };
         if let Some(records) = records {
@@ -198,7 +198,7 @@ impl Vault {
         match (known, coming, needed) {
             (Ok(Some(known)), coming, _) if is_needed(&known) => {
                 if let Ok(Some(coming)) = &coming {
-                    self.forget(coming.place(), &coming.id);
+                    self.forget(coming.storage(), &coming.id);
                 }
                 if !matches!(coming, Ok(None)) {
                     std::fs::remove_file(&next).map_err(VaultError::File)?;
@@ -222,18 +222,18 @@ impl Vault {
     }
 
     /// Where the key is; `None`: there is no key yet.
-    pub fn place(&self) -> Option<KeyStorage> {
+    pub fn storage(&self) -> Option<KeyStorage> {
         match &self.key {
             Key::None => None,
-            Key::Open { place, .. } => Some(*place),
-            Key::Locked(file) | Key::Elsewhere(file, _) => Some(file.place()),
+            Key::Open { storage, .. } => Some(*storage),
+            Key::Locked(file) | Key::Elsewhere(file, _) => Some(file.storage()),
         }
     }
 
     pub fn unlock(&mut self, passphrase: &Value) -> Result<(), VaultError> {
         if let Key::Locked(file) = &self.key {
-            let (key, place) = (file.unlock(passphrase)?, file.place());
-            self.key = Key::Open { key, place };
+            let (key, storage) = (file.unlock(passphrase)?, file.storage());
+            self.key = Key::Open { key, storage };
         }
         Ok(())
     }
@@ -342,7 +342,7 @@ impl Vault {
             records.push(Record { entry, sealed });
         }
         let (path, next) = (self.directory.join(KEY), self.directory.join(NEXT_KEY));
-        let (old, old_place) = (self.key()?.id(), self.place());
+        let (old, old_storage) = (self.key()?.id(), self.storage());
         if matches!(protection, Protection::Keyring) {
             self.keyring.keep(&fresh).map_err(VaultError::Keyring)?;
         }
@@ -352,22 +352,22 @@ impl Vault {
         self.write_with(&fresh.id(), records, self.version)?;
         self.key = Key::Open {
             key: fresh,
-            place: protection.place(),
+            storage: protection.storage(),
         };
         after(Step::RecordsWritten).map_err(VaultError::File)?;
         std::fs::rename(&next, &path).map_err(VaultError::File)?;
         file::sync_directory(&path).map_err(VaultError::File)?;
         after(Step::KeyMoved).map_err(VaultError::File)?;
-        if let Some(place) = old_place {
-            self.forget(place, &old);
+        if let Some(storage) = old_storage {
+            self.forget(storage, &old);
         }
         Ok(count)
     }
 
     /// Deletes an unused key from the keyring. A key that cannot be deleted opens nothing and does
     /// no harm.
-    fn forget(&self, place: KeyStorage, id: &str) {
-        if place == KeyStorage::Keyring {
+    fn forget(&self, storage: KeyStorage, id: &str) {
+        if storage == KeyStorage::Keyring {
             let _ = self.keyring.forget(id);
         }
     }
@@ -393,8 +393,8 @@ impl Vault {
         };
         let path = self.directory.join(KEY);
         KeyFile::new(&key, &protection)?.write(&path)?;
-        let place = protection.place();
-        self.key = Key::Open { key, place };
+        let storage = protection.storage();
+        self.key = Key::Open { key, storage };
         Ok(())
     }
 
@@ -431,7 +431,7 @@ fn fetched(keyring: &Keyring, file: KeyFile) -> Key {
     match keyring.get(&file.id) {
         Ok(key) => Key::Open {
             key,
-            place: KeyStorage::Keyring,
+            storage: KeyStorage::Keyring,
         },
         Err(why) => Key::Elsewhere(file, why),
     }

@@ -201,7 +201,7 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     filled(directory.path()).rotate(&protection).unwrap();
     let mut vault = Vault::open(directory.path(), Keyring::default()).unwrap();
     assert!(vault.is_locked());
-    assert_eq!(vault.place(), Some(KeyStorage::Passphrase));
+    assert_eq!(vault.storage(), Some(KeyStorage::Passphrase));
     let given = vault.get(&Scope::User, "KEY");
     assert!(matches!(given, Err(VaultError::Locked)));
     let put = vault.put(vec![(entry(Scope::User, "B"), value("something"))]);
@@ -214,7 +214,7 @@ fn behind_a_passphrase_nothing_opens_without_it() {
     assert!(vault.is_locked());
     vault.unlock(&passphrase).unwrap();
     check_filled(&vault);
-    assert_eq!(vault.place(), Some(KeyStorage::Passphrase));
+    assert_eq!(vault.storage(), Some(KeyStorage::Passphrase));
     // Operations that need no value work while the vault is locked.
     let mut locked = Vault::open(directory.path(), Keyring::default()).unwrap();
     let gone = locked.retain(|entry| entry.scope != Scope::User).unwrap();

@@ -16,8 +16,8 @@ use holm_core::comment::{
 use holm_core::hunk::{self, Hunk};
 use holm_core::session::protocol::SessionState;
 use holm_core::{Code, Fault, WorkspaceId};
-use holm_engine::review::{CommentDetails, CommentRecord, ReplyRecord, TurnRecord};
-use holm_engine::{NewRun, clock, try_blocking, unconfirmed};
+use holm_engine::review::{CommentDetails, CommentRecord, Delivered, ReplyRecord, TurnRecord};
+use holm_engine::{NewRun, clock, try_blocking};
 use holm_git::TurnObjects;
 use holm_secrets::mask::{Known, Masker};
 use serde::Deserialize;
@@ -266,7 +266,7 @@ impl App {
             Some(session) => Some(session),
             None => self.only_agent(id).await?,
         };
-        let (workspace, delivered) = (id.clone(), to.as_deref().map(unconfirmed));
+        let (workspace, delivered) = (id.clone(), to.clone().map(Delivered::Unconfirmed));
         let sent = self.engine.change_comments(id, move |comments| {
             let rounds = comments.iter().filter_map(|record| record.details.round);
             let round = rounds.max().unwrap_or(0) + 1;
@@ -291,7 +291,7 @@ impl App {
             let text = round_message(round, &sent);
             self.engine.deliver_round(id, session, round, text).await?;
         }
-        let delivered = to.map(|session| format!("session {session}"));
+        let delivered = to.map(|session| Delivered::Session(session).to_string());
         let to = delivered.unwrap_or_else(|| NEXT_RUN.to_owned());
         let detail = json!({ "round": round, "comments": sent.len(), "to": to });
         self.events.emit(id, "comment.sent", detail).await;
@@ -455,7 +455,7 @@ fn comment(record: &CommentRecord, place: Position) -> Comment {
         origin: details.origin,
         author: details.author.clone(),
         at: details.at.clone(),
-        delivered: details.delivered.clone(),
+        delivered: details.delivered.as_ref().map(ToString::to_string),
         changes: place.changes,
     }
 }

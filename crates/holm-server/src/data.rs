@@ -7,9 +7,10 @@ use super::{App, view};
 use axum::Json;
 use axum::extract::State;
 use holm_api::workspace::{Fork, Reset, SnapshotList, TakeSnapshot, Workspace};
+use holm_core::trash::Removal;
 use holm_core::turn::TurnNumber;
 use holm_core::{Code, Fault, Label, WorkspaceId};
-use holm_engine::{Admission, Removal, WasReset};
+use holm_engine::{Admission, WasReset};
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -81,12 +81,7 @@ pub fn variables(declared: &BTreeMap<Variable, String>) -> Vec<(String, String)>
 pub fn secrets(config: &ProjectConfig) -> Vec<Secret> {
     let secrets = config.secrets.iter().map(|(name, secret)| Secret {
         name: name.to_string(),
-        source: match &secret.from {
-            config::SecretSource::Env(variable) => SecretSource::Env(variable.to_string()),
-            config::SecretSource::File(place) => SecretSource::File(place.to_string()),
-            config::SecretSource::Command(argv) => SecretSource::Command(argv.clone()),
-            config::SecretSource::Stored => SecretSource::Stored,
-        },
+        source: SecretSource::from(&secret.from),
         inject: secret.inject,
         to: receivers(config, &secret.to),
         ttl_ms: secret

@@ -9,7 +9,7 @@ use holm_config::policy::PolicyFile;
 use holm_core::config::{Destination, Limits, Name, ProjectConfig, ProtectedPath};
 use holm_core::plan::State;
 use holm_core::policy::{Breach, MachinePolicy, Rights, SourceKind, Typed};
-use holm_core::spec::{SecretSource, Siblings, SpecLimits, WorkspaceSpec};
+use holm_core::spec::{Siblings, SpecLimits, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 
 /// This file is not an `include`: it belongs to every workspace.
@@ -56,7 +56,7 @@ impl App {
     pub fn forbidden_secrets(&self, spec: &WorkspaceSpec) -> Result<Vec<String>, Fault> {
         let policy = self.policy.load()?.unwrap_or_default();
         let secrets = spec.secrets.iter();
-        let forbidden = secrets.filter(|secret| !policy.may_read(kind(&secret.source)));
+        let forbidden = secrets.filter(|secret| !policy.may_read(SourceKind::from(&secret.source)));
         Ok(forbidden.map(|secret| secret.name.clone()).collect())
     }
 
@@ -171,7 +171,7 @@ fn rights(spec: &WorkspaceSpec) -> Result<Rights, Fault> {
         secrets: spec
             .secrets
             .iter()
-            .map(|secret| (secret.name.clone(), kind(&secret.source)))
+            .map(|secret| (secret.name.clone(), SourceKind::from(&secret.source)))
             .collect(),
     })
 }
@@ -183,15 +183,6 @@ pub fn protected_paths(spec: &WorkspaceSpec) -> Result<Vec<ProtectedPath>, Fault
     paths
         .collect::<Result<_, _>>()
         .map_err(|error| damaged(&error.to_string()))
-}
-
-fn kind(source: &SecretSource) -> SourceKind {
-    match source {
-        SecretSource::Env(_) => SourceKind::Env,
-        SecretSource::File(_) => SourceKind::File,
-        SecretSource::Command(_) => SourceKind::Command,
-        SecretSource::Stored => SourceKind::Stored,
-    }
 }
 
 /// Writes the narrowed values into a spec. The policy's limits are enforced or refused, like

@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList, Depth};
+use holm_api::work::{Capture, CaptureEvent, Captured, Change, ChangeList};
 use holm_core::exec::{ExecInput, ExecOutput};
 use holm_core::tree_change::TreeChange;
 use holm_core::turn::TurnNumber;
@@ -72,7 +72,7 @@ async fn capture(
     let capturing = async move {
         let how = work::Capture {
             message: capture.commit,
-            depth: depth(capture.depth),
+            depth: capture.depth,
         };
         match app.engine.capture(&id, how, Progress::to(progress)).await {
             Ok(captured) => CaptureEvent::Captured(Box::new(captured_to_api(captured))),
@@ -199,14 +199,6 @@ impl App {
                 })
             }
         }
-    }
-}
-
-fn depth(depth: Depth) -> work::Depth {
-    match depth {
-        Depth::Head => work::Depth::Head,
-        Depth::Tree => work::Depth::Tree,
-        Depth::State => work::Depth::State,
     }
 }
 

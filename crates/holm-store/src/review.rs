@@ -6,7 +6,7 @@ use holm_core::WorkspaceId;
 use holm_core::check::CheckState;
 use holm_core::turn::TurnCause;
 use holm_engine::review::{
-    CheckRecord, CommentRecord, Look, TreeApproval, TurnFailure, TurnRecord,
+    CheckRecord, CommentRecord, Delivered, Look, TreeApproval, TurnFailure, TurnRecord,
 };
 use holm_engine::run::RunRecord;
 use holm_engine::store::StoreError;
@@ -210,8 +210,8 @@ pub(crate) fn release_comments(
     save_comments(transaction, &released)
 }
 
-fn delivered_to(run: &RunRecord) -> String {
-    format!("run {}", run.id)
+fn delivered_to(run: &RunRecord) -> Delivered {
+    Delivered::Run(run.id.to_string())
 }
 
 pub(crate) fn comments(

@@ -25,7 +25,7 @@ pub use events::{EventLine, EventStream, Until};
 pub use exec::{ExecEvent, ExecReceiver, ExecSender, ExecSocket};
 pub use files::{FileDeletion, FileRange, FileSearch, FileWrite, Secrets};
 pub use receive_pack::PackSocket;
-pub use routes::{Removal, Verify};
+pub use routes::Verify;
 pub use run::RunOutput;
 pub use service::Following;
 pub use session::{AttachEvent, AttachReceiver, AttachSender, AttachSocket};

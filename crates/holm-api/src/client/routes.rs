@@ -9,18 +9,12 @@ use crate::secret::Audit;
 use crate::workspace::{CreateWorkspace, Rename, Upload, Workspace};
 use bytes::Bytes;
 use futures_util::stream;
+use holm_core::trash::Removal;
 use holm_core::{Fault, WorkspaceId};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::Method;
 use hyper::body::Frame;
 use tokio::io::{AsyncRead, AsyncReadExt};
-
-/// Whether unsaved work prevents a removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    RefuseUnsaved,
-    Force,
-}
 
 /// Whether to check the integrity of the audit record of secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

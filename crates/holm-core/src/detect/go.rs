@@ -2,9 +2,9 @@
 
 use super::directory::{Directory, quoted};
 use super::dockerfile::Dockerfile;
-use super::needs::{self, of_dependencies};
+use super::needs::of_dependencies;
 use super::proposal::{Part, Service};
-use super::sample::Sample;
+use super::sample::{Sample, with_samples};
 use super::source::{address_port, go_port, reads_port};
 
 /// The first start compiles the program.
@@ -60,7 +60,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     let used = used.map(|line| line.trim().trim_start_matches("require "));
     let used = used.filter_map(|line| line.split_whitespace().next());
     part.needs = of_dependencies(used, &directory.path("go.mod"));
-    needs::with_samples(&mut part.needs, directory);
+    with_samples(&mut part.needs, directory);
     Some(part)
 }
 

@@ -3,7 +3,8 @@
 
 use super::command::words;
 use super::compose::{Built, Composed};
-use super::database::{self, Kind};
+use super::database;
+use super::database_url::Kind;
 use super::devcontainer::DevContainer;
 use super::needs::{self, Need};
 use super::proposal::{Part, Proposal, Service};
@@ -79,9 +80,9 @@ fn add_databases(proposal: &mut Proposal, part: &mut Part) {
         let database = proposal.services.iter().find(|it| it.name == name).cloned();
         let users: Vec<String> = part.programs.iter().map(|it| it.at.clone()).collect();
         let programs = part.programs.iter_mut().filter(is_program);
-        let programs = programs.filter(|program| need.is_of(program, &users));
+        let programs = programs.filter(|program| need.is_of(&program.at, &users));
         for (program, database) in programs.zip(std::iter::repeat(database).flatten()) {
-            needs::connect(program, need, &database);
+            connect(program, need, &database);
         }
     }
     for program in part.programs.iter_mut().filter(is_program) {
@@ -238,6 +239,29 @@ fn forward(parts: &mut [Part], container: &DevContainer, proposal: &mut Proposal
             proposal
                 .remarks
                 .push(format!("{file} forwards {free}, which no service here has"));
+        }
+    }
+}
+
+/// Gives a program the URL of a database that it needs, and lets it wait for the database.
+fn connect(program: &mut Service, need: &Need, database: &Service) {
+    if !program.depends_on.contains(&database.name) {
+        program.depends_on.push(database.name.clone());
+    }
+    let Some(access) = &database.access else {
+        return;
+    };
+    let default = [(need.kind.variable().to_owned(), None)];
+    let variables = if need.variables.is_empty() {
+        &default[..]
+    } else {
+        &need.variables
+    };
+    for (name, shown) in variables {
+        let is_set = program.env.iter().any(|(set, _)| set == name);
+        if !is_set {
+            let shown = shown.as_deref().unwrap_or_default();
+            program.env.push((name.clone(), access.like(shown)));
         }
     }
 }

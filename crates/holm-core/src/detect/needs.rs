@@ -4,10 +4,7 @@
 //! A need becomes a database of the workspace, unless a compose file has one of the same kind. The
 //! programs of the part get its URL, without a password.
 
-use super::database::Kind;
-use super::directory::Directory;
-use super::proposal::Service;
-use super::sample::Sample;
+use super::database_url::Kind;
 
 /// Dependencies that need a database server, by the name in the manifest of their language.
 const CLIENTS: [(&str, Kind); 34] = [
@@ -90,12 +87,10 @@ impl Need {
         }
     }
 
-    /// Whether a program uses it: a package without a program of its own is used by all.
-    pub fn is_of(&self, program: &Service, programs: &[String]) -> bool {
+    /// Whether the program in the directory `at` uses it: a package without a program of its own is used by all.
+    pub fn is_of(&self, at: &String, programs: &[String]) -> bool {
         let is_shared = |user: &String| !programs.contains(user);
-        self.users.is_empty()
-            || self.users.contains(&program.at)
-            || self.users.iter().any(is_shared)
+        self.users.is_empty() || self.users.contains(at) || self.users.iter().any(is_shared)
     }
 }
 
@@ -133,54 +128,4 @@ pub fn add(needs: &mut Vec<Need>, need: Need) {
     known.users.extend(need.users);
     known.user = known.user.take().or(need.user);
     known.database = known.database.take().or(need.database);
-}
-
-/// Completes the needs of a directory from its example settings and those of the root.
-pub fn with_samples(needs: &mut Vec<Need>, directory: Directory<'_>) {
-    let mut places = vec![directory];
-    if !directory.is_root() {
-        places.push(directory.to_root());
-    }
-    for sample in places.into_iter().filter_map(Sample::of) {
-        for need in sample.needs() {
-            // The root's settings are of the whole project: only what this part needs is taken.
-            let is_own = sample.is_of(directory);
-            if is_own || needs.iter().any(|it| it.kind == need.kind) {
-                add(needs, need);
-            }
-        }
-        for need in needs.iter_mut() {
-            need.user = need
-                .user
-                .take()
-                .or_else(|| sample.plain(need.kind.user_variables()));
-            need.database = need
-                .database
-                .take()
-                .or_else(|| sample.plain(need.kind.database_variables()));
-        }
-    }
-}
-
-/// Gives a program the URL of a database that it needs, and lets it wait for the database.
-pub fn connect(program: &mut Service, need: &Need, database: &Service) {
-    if !program.depends_on.contains(&database.name) {
-        program.depends_on.push(database.name.clone());
-    }
-    let Some(access) = &database.access else {
-        return;
-    };
-    let default = [(need.kind.variable().to_owned(), None)];
-    let variables = if need.variables.is_empty() {
-        &default[..]
-    } else {
-        &need.variables
-    };
-    for (name, shown) in variables {
-        let is_set = program.env.iter().any(|(set, _)| set == name);
-        if !is_set {
-            let shown = shown.as_deref().unwrap_or_default();
-            program.env.push((name.clone(), access.like(shown)));
-        }
-    }
 }

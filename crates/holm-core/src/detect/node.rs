@@ -8,7 +8,7 @@ use super::document::Document;
 use super::needs::{self, of_dependencies};
 use super::orm;
 use super::proposal::{Part, Service};
-use super::sample::Sample;
+use super::sample::{Sample, with_samples};
 use super::source::{port_variable_default, reads_port, script_port, vite_port};
 use crate::address::default_host;
 
@@ -165,7 +165,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
     for package in members.into_iter().chain([directory]) {
         look_for_databases(package, manager, &mut part);
     }
-    needs::with_samples(&mut part.needs, directory);
+    with_samples(&mut part.needs, directory);
     Some(part)
 }
 

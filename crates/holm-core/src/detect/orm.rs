@@ -1,6 +1,6 @@
 //! Databases and migrations of Node's Prisma, Drizzle, Knex, Sequelize and TypeORM.
 
-use super::database::Kind;
+use super::database_url::Kind;
 use super::directory::Directory;
 use super::needs::{self, Need};
 use super::proposal::Part;

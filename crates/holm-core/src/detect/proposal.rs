@@ -2,10 +2,9 @@
 //! conflicts, no dependency on a missing service.
 
 use super::command::{is_operator, words};
-use super::database::Access;
+use super::database_url::Access;
 use super::directory::Directory;
 use super::needs::{Migration, Need};
-use super::write;
 use crate::config::{Name, SETUP_RECEIVER, Variable};
 use crate::layer::is_input;
 use std::collections::BTreeSet;
@@ -137,10 +136,6 @@ impl Part {
 // === impl Proposal ===
 
 impl Proposal {
-    pub fn to_toml(&self) -> String {
-        write::toml(self)
-    }
-
     /// A one-line summary for a note; `None` when nothing was found.
     pub fn in_one_line(&self) -> Option<String> {
         if self.is_empty() {

@@ -2,13 +2,13 @@
 //! others only the installation is known.
 
 use super::command::{default_port, words, written_port};
-use super::database::Kind;
+use super::database_url::Kind;
 use super::directory::Directory;
 use super::dockerfile::Dockerfile;
 use super::document::Document;
 use super::needs::{self, Need, of_dependencies};
 use super::proposal::{Part, Service};
-use super::sample::is_plain;
+use super::sample::{is_plain, with_samples};
 
 /// How to install dependencies, and how to run a program with them.
 struct Installer {
@@ -150,7 +150,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
         let command = start.command("alembic upgrade head");
         part.migrate(directory, command, directory.path("alembic.ini"));
     }
-    needs::with_samples(&mut part.needs, directory);
+    with_samples(&mut part.needs, directory);
     Some(part)
 }
 

@@ -1,10 +1,10 @@
 //! Ruby projects: Rails becomes a service; for others only the installation is known.
 
-use super::database::Kind;
+use super::database_url::Kind;
 use super::directory::Directory;
 use super::needs::{self, Need, of_dependencies};
 use super::proposal::{Part, Service};
-use super::sample::is_plain;
+use super::sample::{is_plain, with_samples};
 
 pub fn look(directory: Directory<'_>) -> Option<Part> {
     let gemfile = directory.text("Gemfile")?;
@@ -42,7 +42,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
             needs::add(&mut part.needs, Need::new(kind, format!("{file}: {gem}")));
         }
     }
-    needs::with_samples(&mut part.needs, directory);
+    with_samples(&mut part.needs, directory);
     Some(part)
 }
 

@@ -1,13 +1,13 @@
 //! Rust projects: a package with one program that depends on a web framework becomes a service.
 
-use super::database::Kind;
+use super::database_url::Kind;
 use super::directory::{Directory, quoted};
 use super::dockerfile::Dockerfile;
 use super::document::Document;
 use super::go::COMPILES;
 use super::needs::{self, Need, of_dependencies};
 use super::proposal::{Part, Service};
-use super::sample::Sample;
+use super::sample::{Sample, with_samples};
 use super::source::address_port;
 
 /// Web frameworks, with their default ports.
@@ -78,7 +78,7 @@ pub fn look(directory: Directory<'_>) -> Option<Part> {
             listed.join(", ")
         ));
     }
-    needs::with_samples(&mut part.needs, directory);
+    with_samples(&mut part.needs, directory);
     Some(part)
 }
 

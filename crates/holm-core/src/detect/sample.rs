@@ -1,10 +1,10 @@
 //! Example settings (`.env.example`): the port and the URLs of databases that they show. Values that
 //! look like secrets are not used.
 
-use super::database::{Kind, Url};
+use super::database_url::{Kind, Url};
 use super::directory::Directory;
 use super::environment::{SAMPLES, is_secret};
-use super::needs::Need;
+use super::needs::{Need, add};
 
 pub struct Sample<'a> {
     /// The path of the file.
@@ -62,8 +62,35 @@ impl<'a> Sample<'a> {
             Some(need)
         });
         let mut needs = Vec::new();
-        urls.for_each(|need| super::needs::add(&mut needs, need));
+        urls.for_each(|need| add(&mut needs, need));
         needs
+    }
+}
+
+/// Completes the needs of a directory from its example settings and those of the root.
+pub fn with_samples(needs: &mut Vec<Need>, directory: Directory<'_>) {
+    let mut places = vec![directory];
+    if !directory.is_root() {
+        places.push(directory.to_root());
+    }
+    for sample in places.into_iter().filter_map(Sample::of) {
+        for need in sample.needs() {
+            // The root's settings are of the whole project: only what this part needs is taken.
+            let is_own = sample.is_of(directory);
+            if is_own || needs.iter().any(|it| it.kind == need.kind) {
+                add(needs, need);
+            }
+        }
+        for need in needs.iter_mut() {
+            need.user = need
+                .user
+                .take()
+                .or_else(|| sample.plain(need.kind.user_variables()));
+            need.database = need
+                .database
+                .take()
+                .or_else(|| sample.plain(need.kind.database_variables()));
+        }
     }
 }
 

@@ -31,7 +31,15 @@ const NOTHING: &str = "
 # ready = { tcp = \"web\" }
 ";
 
-pub fn toml(proposal: &Proposal) -> String {
+// === impl Proposal ===
+
+impl Proposal {
+    pub fn to_toml(&self) -> String {
+        toml(self)
+    }
+}
+
+fn toml(proposal: &Proposal) -> String {
     let mut lines = Vec::new();
     if !proposal.remarks.is_empty() {
         lines.push(String::new());

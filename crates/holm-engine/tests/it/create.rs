@@ -3,8 +3,9 @@
 use crate::world::{Island, When, Wrong, create, eventually, made, new, project};
 use holm_core::config::DriverName;
 use holm_core::plan::{Action, State};
+use holm_core::trash::Removal;
 use holm_core::{Code, Label};
-use holm_engine::{Created, Progress, Removal, Reuse, Store};
+use holm_engine::{Created, Progress, Reuse, Store};
 use holm_store::SqliteStore;
 use std::collections::HashSet;
 use tokio::sync::oneshot;

@@ -2,8 +2,9 @@
 
 use crate::world::{Island, When, Wrong, made, project};
 use holm_core::plan::{Action, Keeper, State};
+use holm_core::trash::Removal;
 use holm_core::{Code, Label};
-use holm_engine::{Admission, Removal, Reset};
+use holm_engine::{Admission, Reset};
 
 fn name(text: &str) -> Label {
     Label::parse(text).unwrap()

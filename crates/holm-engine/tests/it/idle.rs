@@ -132,7 +132,7 @@ async fn what_cannot_be_examined_stays() {
         .with(|state| assert_eq!(state.keepers.get(&key), None::<&Keeper>));
     assert_eq!(
         engine
-            .remove(&id, holm_engine::Removal::RefuseUnsaved)
+            .remove(&id, holm_core::trash::Removal::RefuseUnsaved)
             .await
             .unwrap_err()
             .code,

@@ -2,8 +2,8 @@
 
 use crate::world::{Island, When, Wrong, eventually, made, project};
 use holm_core::plan::{Action, Files, Keeper, State};
+use holm_core::trash::Removal;
 use holm_core::{Code, Label, WorkspaceId};
-use holm_engine::Removal;
 
 #[tokio::test]
 async fn processes_come_and_go_and_files_stay() {

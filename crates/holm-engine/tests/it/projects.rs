@@ -1,9 +1,10 @@
 //! Which repository is which project.
 
 use crate::world::{Island, made, project, repository};
+use holm_core::trash::Removal;
 use holm_core::{Code, ProjectId};
+use holm_engine::EarlierPlace;
 use holm_engine::store::ProjectRemoval;
-use holm_engine::{EarlierPlace, Removal};
 
 #[tokio::test]
 async fn repositories_keep_their_identity() {

@@ -6,7 +6,6 @@ use holm_core::config::{OnAssign, Restart};
 use holm_core::service::Wish;
 use holm_core::spec::Service;
 use holm_engine::Created;
-use holm_keeper::wire::ServiceWish;
 
 fn web() -> Service {
     Service {
@@ -38,10 +37,7 @@ async fn wishes_reach_services_that_are_there_and_run() {
     let id = view.record.id;
     engine.service(&id, "web", Wish::Restart).await.unwrap();
     let asked = island.world.with(|state| state.wishes.clone());
-    assert_eq!(
-        asked,
-        [(id.to_string(), "web".to_owned(), ServiceWish::Restart)]
-    );
+    assert_eq!(asked, [(id.to_string(), "web".to_owned(), Wish::Restart)]);
 
     let fault = engine.service(&id, "wbe", Wish::Stop).await.unwrap_err();
     assert_eq!(fault.code, Code::ServiceNotFound);

@@ -4,8 +4,9 @@ use crate::crash::{MOMENTS, die_in, next_daemon, prepared};
 use crate::world::{Island, When, Wrong, create, made, new, project, repository};
 use holm_core::plan::{Action, Files, State};
 use holm_core::trash::Extent;
+use holm_core::trash::Removal;
 use holm_core::{Code, WorkspaceId};
-use holm_engine::{Collect, Collected, Engine, Progress, Removal};
+use holm_engine::{Collect, Collected, Engine, Progress};
 use std::time::Duration;
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -2,9 +2,9 @@
 
 use crate::world::{Island, made, project};
 use holm_core::plan::State;
+use holm_core::trash::Removal;
 use holm_core::{Code, WorkspaceId};
 use holm_engine::Engine;
-use holm_engine::Removal;
 
 const HERE: &str = "1111111111111111111111111111111111111111";
 const MISSING: &str = "2222222222222222222222222222222222222222";

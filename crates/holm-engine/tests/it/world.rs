@@ -12,6 +12,7 @@ use holm_core::isolation::Isolation;
 use holm_core::layer::{Layer, LayerKey};
 use holm_core::numbers::Usage;
 use holm_core::plan::{Action, Base, Files, Keeper, Observed};
+use holm_core::service::Wish;
 use holm_core::spec::{Purpose, WorkspaceSpec};
 use holm_core::state::Ended;
 use holm_core::trash::BaseKey;
@@ -29,7 +30,6 @@ use holm_engine::{
     Repository, Reuse, View,
 };
 use holm_keeper::client::KeeperClient;
-use holm_keeper::wire::ServiceWish;
 use holm_store::SqliteStore;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -71,7 +71,7 @@ pub struct State {
     pub commands: HashMap<String, usize>,
     pub labels: HashMap<String, String>,
     /// Requests for services.
-    pub wishes: Vec<(String, String, ServiceWish)>,
+    pub wishes: Vec<(String, String, Wish)>,
     pub applied: Vec<Action>,
     pub undone: usize,
     /// How often the machine was rebooted.

@@ -9,12 +9,14 @@
 use super::Repository;
 use super::applied;
 use super::dirty::Scratch;
+use super::extent::Extent;
 use super::fetch::{
     FETCH_CONFIG, FETCH_FLAGS, NOWHERE, arrivals, differing, empty_tree, os_path,
     refuse_other_tree, shown,
 };
-use super::journal::{Journal, Plan, Planned};
-use super::moves::{Identity, Move};
+use super::journal::{Journal, Planned};
+use super::moves::{Identity, Move, copy};
+use super::plan::Plan;
 use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
 use holm_core::WorkspaceId;
@@ -51,15 +53,6 @@ pub struct Staged {
     merged: String,
     // Must be the last field: dropping it removes the directory that holds the others.
     journal: Journal,
-}
-
-/// The number of files and lines that differ between two trees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
-    pub files: usize,
-    /// Lines.
-    pub added: u64,
-    pub removed: u64,
 }
 
 /// A file to create, replace or delete.
@@ -146,28 +139,6 @@ impl Repository {
             .args(["--is-ancestor", &commit, "HEAD"])
             .run()?;
         Ok(is_contained.status.success().then_some(commit))
-    }
-}
-
-// === impl Extent ===
-
-impl Extent {
-    /// Reads the output of `--numstat -z --no-renames`.
-    pub(super) fn of_numstat(listed: &[u8]) -> Self {
-        let mut extent = Self::default();
-        for line in listed
-            .split(|byte| *byte == 0)
-            .filter(|line| !line.is_empty())
-        {
-            let text = String::from_utf8_lossy(line);
-            let mut fields = text.splitn(3, '\t');
-            // Binary files have `-` instead of numbers.
-            let mut number = || fields.next().and_then(|it| it.parse().ok()).unwrap_or(0);
-            extent.files += 1;
-            extent.added += number();
-            extent.removed += number();
-        }
-        extent
     }
 }
 
@@ -472,7 +443,7 @@ impl Quarantine {
             Some(0 | 1) => {}
             // Git before 2.38: only changes in different files can be merged.
             Some(129) => return self.merge_files(&base, &ours, &theirs),
-            _ => return Err(finished.into_error()),
+            _ => return Err(finished.error()),
         }
         let mut fields = finished.stdout.split(|byte| *byte == 0);
         let tree = fields.next().unwrap_or_default();
@@ -530,13 +501,5 @@ fn move_or_copy(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::rename(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy(from, to),
         moved => moved,
-    }
-}
-
-/// Copies a file or a symlink.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    match std::fs::read_link(from) {
-        Ok(target) => std::os::unix::fs::symlink(target, to),
-        Err(_) => std::fs::copy(from, to).map(|_| ()),
     }
 }

@@ -1,18 +1,12 @@
 //! The record of the last `apply` of each workspace in a work tree, from which `apply --undo` goes
-//! back. Called by [`super::adopt`] and [`super::journal`].
+//! back ([`super::undo`]). Called by [`super::adopt`] and [`super::journal`].
 //!
 //! A record is `holm/applied/<id>` in the work tree's git directory: the directory in which the
-//! apply was prepared, with its plan and the files that it replaced. Undoing is an apply in the other
-//! direction, with a plan of its own ([`super::journal`]), so it too is carried out completely or
-//! not at all. It starts only if every file is as the apply wrote it.
+//! apply was prepared, with its plan and the files that it replaced.
 
 use super::Repository;
-use super::adopt::copy;
-use super::fetch::shown;
-use super::journal::{
-    DONE, Journal, Plan, Planned, SLOTS, remove, remove_places, remove_rubbish, remove_tree, save,
-};
-use super::moves::{Identity, Move};
+use super::moves::{Move, copy};
+use super::plan::{DONE, Plan, SLOTS, remove, remove_places, remove_rubbish, remove_tree, save};
 use crate::GitError;
 use holm_core::WorkspaceId;
 use sha2::{Digest, Sha256};
@@ -29,90 +23,22 @@ const RECORDS: &str = "holm/applied";
 /// The id of the workspace that is applied.
 const WORKSPACE: &str = "workspace";
 /// The id of the workspace whose apply is undone.
-const UNDOES: &str = "undoes";
+pub(super) const UNDOES: &str = "undoes";
 /// A digest of each new file, in the order of the plan; empty for a deletion.
-const WRITTEN: &str = "written";
+pub(super) const WRITTEN: &str = "written";
 /// The index entries that the pointers of the plan replace.
-const EARLIER: &str = "earlier";
+pub(super) const EARLIER: &str = "earlier";
 
 /// Older records are deleted.
 const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Index entries by path: mode and object.
-type Entries<'a> = BTreeMap<&'a [u8], &'a [u8]>;
+pub(super) type Entries<'a> = BTreeMap<&'a [u8], &'a [u8]>;
 
 // === impl Repository ===
 
 impl Repository {
-    /// Plans to undo the last apply of a workspace here. Returns the number of paths, too. The
-    /// checkout stays unchanged. One process, and only if the apply changed submodule pointers.
-    pub fn plan_undo(&self, id: &WorkspaceId) -> Result<(Planned, usize), GitError> {
-        let record = record_of(self, id);
-        if !record.join(DONE).exists() {
-            return Err(GitError::NothingToUndo);
-        }
-        let journal = Journal::begin(self)?;
-        let plan = Plan::read_done(&record)?;
-        let found = self.as_written(&record, &plan)?;
-        let device = journal.make_slots()?;
-        let mut moves = Vec::with_capacity(plan.moves.len());
-        for (number, (one, old)) in plan.moves.iter().zip(found).enumerate() {
-            let mut back = Move {
-                path: one.path.clone(),
-                place: journal.place_for(&self.toplevel, &one.path, device)?,
-                number,
-                old,
-                new: None,
-            };
-            if one.old.is_some() {
-                let (kept, slot) = (kept_slot(&record, one), back.new_slot());
-                // The record stays complete until the undo is done.
-                let linked = std::fs::hard_link(&kept, &slot).or_else(|_| copy(&kept, &slot));
-                linked.map_err(GitError::file("copy", &kept))?;
-                back.new = Identity::of(&slot);
-            }
-            moves.push(back);
-        }
-        let count = moves.len();
-        write(&journal.directory.join(UNDOES), id.as_str().as_bytes())?;
-        let pointers = read(&record.join(EARLIER))?;
-        Plan { moves, pointers }.write(&journal.directory)?;
-        Ok((Planned::new(self.clone(), journal), count))
-    }
-
-    /// The current files of a plan that is done; an error if one differs from what was written.
-    fn as_written(&self, record: &Path, plan: &Plan) -> Result<Vec<Option<Identity>>, GitError> {
-        let written = read(&record.join(WRITTEN))?;
-        let digests = written.split(|byte| *byte == 0);
-        let (mut found, mut changed) = (Vec::new(), Vec::new());
-        for (one, digest) in plan.moves.iter().zip(digests) {
-            let target = self.toplevel.join(&one.path);
-            let now = Identity::of(&target);
-            let is_same = match (one.new, now) {
-                (Some(new), Some(now)) if new == now => true,
-                (Some(new), Some(now)) => new.has_mode_of(now) && digest_of(&target)? == digest,
-                (new, now) => new.is_none() && now.is_none(),
-            };
-            if !is_same {
-                changed.push(shown(one.path.as_os_str().as_bytes()));
-            }
-            found.push(now);
-        }
-        if !plan.pointers.is_empty() {
-            let index = self.index()?;
-            let now = entries(&index);
-            let pointers = entries(&plan.pointers).into_iter();
-            let differing = pointers.filter(|(path, entry)| now.get(path) != Some(entry));
-            changed.extend(differing.map(|(path, _)| shown(path)));
-        }
-        if changed.is_empty() {
-            Ok(found)
-        } else {
-            Err(GitError::ChangedSinceApply { paths: changed })
-        }
-    }
-
-    fn index(&self) -> Result<Vec<u8>, GitError> {
+    pub(super) fn index(&self) -> Result<Vec<u8>, GitError> {
         self.git("ls-files")?.args(["-s", "-z"]).output()
     }
 
@@ -208,12 +134,12 @@ fn remove_old(records: &Path) {
     }
 }
 
-fn record_of(repository: &Repository, id: &WorkspaceId) -> PathBuf {
+pub(super) fn record_of(repository: &Repository, id: &WorkspaceId) -> PathBuf {
     repository.git_dir.join(RECORDS).join(id.as_str())
 }
 
 /// Where a record has the file that a move replaced.
-fn kept_slot(record: &Path, one: &Move) -> PathBuf {
+pub(super) fn kept_slot(record: &Path, one: &Move) -> PathBuf {
     record.join(SLOTS).join(format!("old-{}", one.number))
 }
 
@@ -230,7 +156,7 @@ fn id_in(file: &Path) -> Result<Option<WorkspaceId>, GitError> {
 
 /// Lines of `git ls-files -s -z` or for `git update-index --index-info`: without the stage, which
 /// is 0 for all that are merged.
-fn entries(lines: &[u8]) -> Entries<'_> {
+pub(super) fn entries(lines: &[u8]) -> Entries<'_> {
     let lines = lines.split(|byte| *byte == 0);
     lines
         .filter_map(|line| {
@@ -242,7 +168,7 @@ fn entries(lines: &[u8]) -> Entries<'_> {
 }
 
 /// The digest of a file's content or of a symlink's target.
-fn digest_of(path: &Path) -> Result<Vec<u8>, GitError> {
+pub(super) fn digest_of(path: &Path) -> Result<Vec<u8>, GitError> {
     let digest = || -> io::Result<Sha256> {
         let mut digest = Sha256::new();
         match std::fs::read_link(path) {
@@ -262,10 +188,10 @@ fn digest_of(path: &Path) -> Result<Vec<u8>, GitError> {
     Ok(text.into_bytes())
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, GitError> {
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, GitError> {
     std::fs::read(file).map_err(GitError::file("read", file))
 }
 
-fn write(file: &Path, content: &[u8]) -> Result<(), GitError> {
+pub(super) fn write(file: &Path, content: &[u8]) -> Result<(), GitError> {
     save(file, content).map_err(GitError::file("write", file))
 }

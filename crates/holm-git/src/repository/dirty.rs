@@ -5,7 +5,7 @@
 //! stay unchanged.
 
 use super::Repository;
-use super::adopt::Extent;
+use super::extent::Extent;
 use super::fetch::empty_tree;
 use crate::command::{Cancel, Git};
 use crate::{GitError, quote};
@@ -213,7 +213,7 @@ impl Repository {
             if complaint.contains("unmerged (") {
                 return Ok(None);
             }
-            return Err(finished.into_error());
+            return Err(finished.error());
         }
         let tree = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
         Ok(Some(tree))

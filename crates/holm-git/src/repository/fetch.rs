@@ -101,7 +101,7 @@ impl Repository {
                 return Ok(());
             }
             if !was_overtaken {
-                return Err(finished.into_error());
+                return Err(finished.error());
             }
         }
     }
@@ -213,7 +213,7 @@ impl Repository {
                 paths: files.map(str::to_owned).collect(),
             });
         }
-        Err(finished.into_error())
+        Err(finished.error())
     }
 
     /// Tracked files that differ from HEAD, staged or not. One process.

@@ -5,8 +5,7 @@
 //! (linked work trees, submodules, reftable, SHA-256, bare, partial, of another user) and everything
 //! unexpected gives `None`; then the caller asks git. These functions never fail.
 
-use super::Layout;
-use super::refs::SHARED;
+use super::Discovered;
 use crate::bare::is_object_id;
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +14,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT: &str = "sha1";
+
+/// Prefixes of the refs that are shared with workspaces.
+pub(super) const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
 /// Words in the configuration that git has to interpret.
 const NOT_ORDINARY: [&str; 8] = [
@@ -35,7 +37,7 @@ const ORDINARY: [&str; 2] = ["bare=false\n", "repositoryformatversion=0\n"];
 const LONGEST_CONFIG: u64 = 256 * 1024;
 
 /// The ordinary repository around `directory`.
-pub(super) fn place(directory: &Path) -> Option<Layout> {
+pub(super) fn place(directory: &Path) -> Option<Discovered> {
     let directory = directory.canonicalize().ok()?;
     let (toplevel, git_dir) = find(&directory)?;
     is_ordinary(&git_dir).then_some(())?;
@@ -48,7 +50,7 @@ pub(super) fn place(directory: &Path) -> Option<Layout> {
         }
         None => (object(head.trim())?, "HEAD".to_owned()),
     };
-    Some(Layout {
+    Some(Discovered {
         toplevel,
         common_dir: git_dir.clone(),
         git_dir,

@@ -8,15 +8,18 @@ pub(crate) mod adopt;
 pub(crate) mod applied;
 mod config_file;
 pub(crate) mod dirty;
+pub(crate) mod extent;
 pub(crate) mod fetch;
 mod files;
 mod ignored;
 pub(crate) mod journal;
 mod link;
 mod moves;
+mod plan;
 mod push;
 pub(crate) mod refs;
 mod settings;
+mod undo;
 
 use crate::command::{Finished, Git};
 use crate::remote::without_credentials;
@@ -83,7 +86,7 @@ struct Config {
 }
 
 /// The parsed output of `git rev-parse`.
-struct Layout {
+struct Discovered {
     toplevel: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
@@ -134,7 +137,7 @@ impl Repository {
                 Some(list.args(["--null", "--show-scope", "--list"]).spawn())
             }
         };
-        let place = known.map_or_else(|| Layout::ask(directory), Ok);
+        let place = known.map_or_else(|| Discovered::ask(directory), Ok);
         // Waits for each before checking any result, so that no process is left running.
         let asked = asked.map(|asked| asked.and_then(|running| running.finish()));
         let place = place?;
@@ -215,20 +218,20 @@ impl Repository {
     }
 }
 
-// === impl Layout ===
+// === impl Discovered ===
 
-impl Layout {
+impl Discovered {
     /// Asks git.
-    fn ask(directory: &Path) -> Result<Layout, GitError> {
+    fn ask(directory: &Path) -> Result<Discovered, GitError> {
         let place = Git::client(directory, "rev-parse")?
             .args(["--path-format=absolute", "--show-toplevel", "--git-dir"])
             .more(["--git-common-dir", "--show-object-format", "HEAD"])
             .more(["--symbolic-full-name", "HEAD"])
             .run()?;
-        Layout::read(directory, place).map_err(or_too_old)
+        Discovered::read(directory, place).map_err(or_too_old)
     }
 
-    fn read(directory: &Path, finished: Finished) -> Result<Layout, GitError> {
+    fn read(directory: &Path, finished: Finished) -> Result<Discovered, GitError> {
         let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
         let is_unborn = complaint.contains("ambiguous argument 'HEAD'");
         if !finished.status.success() && !is_unborn {
@@ -260,7 +263,7 @@ impl Layout {
         } else {
             (Some(from_end(3)), Some(from_end(2)))
         };
-        Ok(Layout {
+        Ok(Discovered {
             toplevel,
             git_dir,
             common_dir,
@@ -359,7 +362,7 @@ fn leads_away(toplevel: &Path, git_dir: &Path) -> bool {
 
 /// The main work tree: the parent of the common directory, or `core.worktree`, or, when the common
 /// directory is a bare repository, the current work tree.
-fn main_root(place: &Layout, worktree: Option<PathBuf>) -> PathBuf {
+fn main_root(place: &Discovered, worktree: Option<PathBuf>) -> PathBuf {
     if place.common_dir.file_name() == Some(".git".as_ref())
         && let Some(parent) = place.common_dir.parent()
     {
@@ -385,7 +388,7 @@ fn why_not(directory: &Path, complaint: &str, finished: Finished) -> GitError {
             path: directory.to_owned(),
         };
     }
-    finished.into_error()
+    finished.error()
 }
 
 /// An old git fails at unknown options in various ways; a message about its version is clearer.

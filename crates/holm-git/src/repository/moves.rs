@@ -293,6 +293,14 @@ fn have_same_content(one: &Path, other: &Path) -> bool {
     }
 }
 
+/// Copies a file or a symlink.
+pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::read_link(from) {
+        Ok(target) => std::os::unix::fs::symlink(target, to),
+        Err(_) => std::fs::copy(from, to).map(|_| ()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! Resolves revisions that a user typed, lists the refs shared with workspaces, and reads small
 //! files of a commit.
 
-use super::{Repository, files, or_too_old};
+use super::files::{self, SHARED};
+use super::{Repository, or_too_old};
 use crate::GitError;
 use crate::bare::is_object_id;
 use crate::command::Git;
@@ -19,9 +20,6 @@ pub struct Resolved {
 const MAX_NAME: usize = 1024;
 
 const ORIGIN_HEAD: &str = "refs/remotes/origin/HEAD";
-
-/// Prefixes of the refs that are shared with workspaces.
-pub(super) const SHARED: [&str; 3] = ["refs/heads", "refs/tags", "refs/remotes"];
 
 /// The fields of a [`RecentRef`]; an annotated tag has a second object, the commit.
 const RECENT: &str = "--format=%(refname)%00%(symref)%00%(objectname)%00%(*objectname)%00\

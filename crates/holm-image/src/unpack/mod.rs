@@ -16,7 +16,7 @@ pub use names::NameError;
 pub use owners::{Owner, OwnersError, read_owners};
 pub use record::{LayerRecord, RecordError};
 
-use crate::bounded::{BoundError, Entries, Limits};
+use crate::bounded::{ArchiveLimits, BoundError, Entries};
 use crate::decompress::Decompressed;
 use crate::media::Compression;
 use holm_core::image_reference::ImageDigest;
@@ -97,7 +97,7 @@ pub enum UnpackError {
 pub fn unpack<R: Read>(
     layer: PackedLayer<R>,
     place: &Path,
-    limits: Limits,
+    limits: ArchiveLimits,
 ) -> Result<Unpacked, UnpackError> {
     let at = |path: &Path| {
         let path = path.to_owned();
@@ -126,7 +126,7 @@ pub fn unpack<R: Read>(
 fn unpack_into<R: Read>(
     layer: PackedLayer<R>,
     staging: &Path,
-    limits: Limits,
+    limits: ArchiveLimits,
 ) -> Result<Unpacked, UnpackError> {
     let at = |source| UnpackError::Place {
         path: staging.to_owned(),

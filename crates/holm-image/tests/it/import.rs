@@ -2,8 +2,8 @@
 
 use crate::support::{Image, Tar, amd64, chain, gzip, image, index};
 use holm_image::{
-    ContentStore, Descriptor, Document, ImportError, Imported, Limits, digest_of, import_archive,
-    import_layout,
+    ArchiveLimits, ContentStore, Descriptor, Document, ImportError, Imported, digest_of,
+    import_archive, import_layout,
 };
 use serde_json::json;
 use std::fs;
@@ -31,7 +31,7 @@ fn oci(image: &Image) -> Tar {
     tar
 }
 
-fn imported(archive: &[u8], limits: Limits) -> Result<Vec<Imported>, ImportError> {
+fn imported(archive: &[u8], limits: ArchiveLimits) -> Result<Vec<Imported>, ImportError> {
     let root = tempfile::tempdir().unwrap();
     let store = ContentStore::open(root.path()).unwrap();
     let images = import_archive(&store.begin().unwrap(), archive, &amd64(), limits)?;
@@ -55,7 +55,7 @@ fn imported(archive: &[u8], limits: Limits) -> Result<Vec<Imported>, ImportError
 fn an_oci_archive_is_imported_also_compressed() {
     let archive = oci(&image(&layers())).end();
     for bytes in [archive.clone(), gzip(&archive)] {
-        let images = imported(&bytes, Limits::default()).unwrap();
+        let images = imported(&bytes, ArchiveLimits::default()).unwrap();
         assert_eq!(images.len(), 1);
         assert_eq!(images[0].names, ["app:1"]);
         assert_eq!(images[0].config.layers.len(), 2);
@@ -81,7 +81,7 @@ fn both_forms_of_docker_save_are_imported() {
         .file(&name, config)
         .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
         .end();
-    let images = imported(&old, Limits::default()).unwrap();
+    let images = imported(&old, ArchiveLimits::default()).unwrap();
     assert_eq!(
         (images[0].names.as_slice(), images[0].config.layers.len()),
         (&["app:1".to_owned()][..], 3)
@@ -94,7 +94,7 @@ fn both_forms_of_docker_save_are_imported() {
         .file(&name, image(&many).blobs.last().unwrap())
         .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
         .end();
-    let error = imported(&many, Limits::default()).unwrap_err();
+    let error = imported(&many, ArchiveLimits::default()).unwrap_err();
     assert!(chain(&error).contains("401 layers"), "{}", chain(&error));
     let manifest = json!([{"Config": blob_path(&source.blobs[2]), "RepoTags": null, "Layers": [blob_path(&source.blobs[0]), blob_path(&source.blobs[1])]}]);
     // Without an index, and a layer by a link to a blob.
@@ -108,12 +108,12 @@ fn both_forms_of_docker_save_are_imported() {
             .file("manifest.json", &serde_json::to_vec(&linked).unwrap()),
         |tar, blob| tar.file(&blob_path(blob), blob),
     );
-    imported(&linked.end(), Limits::default()).unwrap();
+    imported(&linked.end(), ArchiveLimits::default()).unwrap();
     let new = oci(&source)
         .file("manifest.json", &serde_json::to_vec(&manifest).unwrap())
         .end();
     assert_eq!(
-        imported(&new, Limits::default()).unwrap()[0].names,
+        imported(&new, ArchiveLimits::default()).unwrap()[0].names,
         ["app:1"]
     );
 }
@@ -159,21 +159,21 @@ fn a_layout_is_imported_and_its_links_are_not_followed() {
 #[test]
 fn attack_200_hostile_archives_are_refused() {
     let source = image(&layers());
-    let refused = |archive: Vec<u8>, limits: Limits, message: &str| {
+    let refused = |archive: Vec<u8>, limits: ArchiveLimits, message: &str| {
         let error = imported(&archive, limits).unwrap_err();
         assert!(chain(&error).contains(message), "{}", chain(&error));
     };
-    let all = Limits::default();
+    let all = ArchiveLimits::default();
     let lying = oci(&source).file(&blob_path(b"other"), b"not other").end();
     refused(lying, all, "has other content");
     refused(
         oci(&source).end(),
-        Limits { entries: 3, ..all },
+        ArchiveLimits { entries: 3, ..all },
         "more than 3 entries",
     );
     refused(
         oci(&source).end(),
-        Limits { bytes: 2000, ..all },
+        ArchiveLimits { bytes: 2000, ..all },
         "more than 2000 bytes",
     );
     refused(

@@ -3,8 +3,8 @@
 use flate2::Compression as Level;
 use flate2::write::GzEncoder;
 use holm_image::{
-    Compression, Descriptor, Limits, MediaType, PackedLayer, UnpackError, Unpacked, digest_of,
-    unpack,
+    ArchiveLimits, Compression, Descriptor, MediaType, PackedLayer, UnpackError, Unpacked,
+    digest_of, unpack,
 };
 use std::io::Write;
 use std::path::Path;
@@ -84,10 +84,14 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 pub fn unpack_tar(tar: &[u8], place: &Path) -> Result<Unpacked, UnpackError> {
-    unpack_within(tar, place, Limits::default())
+    unpack_within(tar, place, ArchiveLimits::default())
 }
 
-pub fn unpack_within(tar: &[u8], place: &Path, limits: Limits) -> Result<Unpacked, UnpackError> {
+pub fn unpack_within(
+    tar: &[u8],
+    place: &Path,
+    limits: ArchiveLimits,
+) -> Result<Unpacked, UnpackError> {
     let layer = PackedLayer {
         content: tar,
         compression: Compression::None,

@@ -2,7 +2,7 @@
 
 use crate::support::{Tar, gzip, unpack_tar};
 use holm_image::{
-    Compression, LeftOut, Limits, PackedLayer, Reason, digest_of, read_owners, unpack,
+    ArchiveLimits, Compression, LeftOut, PackedLayer, Reason, digest_of, read_owners, unpack,
 };
 use rustix::fs::getxattr;
 use std::fs::{self, File};
@@ -111,7 +111,7 @@ fn compressed_layers_are_unpacked() {
             compression,
             digest,
         };
-        unpack(layer, &place, Limits::default()).unwrap();
+        unpack(layer, &place, ArchiveLimits::default()).unwrap();
         assert_eq!(
             fs::read(place.join("tree/a")).unwrap(),
             [7; 300_000],

@@ -1,7 +1,7 @@
 //! Layers that try to leave their root or to exhaust the machine. Beside each refusal stands what `tar -x -P` does.
 
 use crate::support::{Tar, chain, gzip, naive, unpack_tar, unpack_within};
-use holm_image::{Compression, Limits, PackedLayer, UnpackError, digest_of, unpack};
+use holm_image::{ArchiveLimits, Compression, PackedLayer, UnpackError, digest_of, unpack};
 use proptest::prelude::*;
 use std::fs;
 use std::io::Read;
@@ -307,9 +307,9 @@ fn attack_200_headers_entries_and_names_are_bounded() {
         &Tar::default().pax(&[("path", &part)]).file("a", b"").end(),
         "a part of more than 255 bytes",
     );
-    let limits = Limits {
+    let limits = ArchiveLimits {
         entries: 2,
-        ..Limits::default()
+        ..ArchiveLimits::default()
     };
     let three = Tar::default()
         .file("a", b"")
@@ -339,9 +339,9 @@ fn attack_200_bombs_stop_early() {
         compression: Compression::Gzip,
         digest: digest_of(&tar),
     };
-    let limits = Limits {
+    let limits = ArchiveLimits {
         ratio: 20,
-        ..Limits::default()
+        ..ArchiveLimits::default()
     };
     let error = unpack(layer(), &place, limits).unwrap_err();
     assert!(
@@ -349,9 +349,9 @@ fn attack_200_bombs_stop_early() {
         "{}",
         chain(&error)
     );
-    let limits = Limits {
+    let limits = ArchiveLimits {
         bytes: 1 << 20,
-        ..Limits::default()
+        ..ArchiveLimits::default()
     };
     let error = unpack(layer(), &place, limits).unwrap_err();
     assert!(
@@ -407,7 +407,12 @@ fn attack_200_truncated_and_changed_layers_are_refused() {
         compression: Compression::None,
         digest: digest_of(b"other"),
     };
-    let error = unpack(wrong, &places.path().join("layer"), Limits::default()).unwrap_err();
+    let error = unpack(
+        wrong,
+        &places.path().join("layer"),
+        ArchiveLimits::default(),
+    )
+    .unwrap_err();
     assert!(matches!(error, UnpackError::Digest { .. }), "{error:?}");
     let packed = gzip(&tar);
     let cut = PackedLayer {
@@ -415,7 +420,7 @@ fn attack_200_truncated_and_changed_layers_are_refused() {
         compression: Compression::Gzip,
         digest: digest_of(&tar),
     };
-    unpack(cut, &places.path().join("layer"), Limits::default()).unwrap_err();
+    unpack(cut, &places.path().join("layer"), ArchiveLimits::default()).unwrap_err();
     assert!(!places.path().join("layer").exists());
 }
 

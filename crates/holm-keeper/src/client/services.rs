@@ -1,7 +1,7 @@
 //! The services of a workspace.
 
 use super::{KeeperClient, LONG_PATIENCE};
-use crate::wire::{Answer, CodeSeen, Op, ServiceWish};
+use crate::wire::{Answer, CodeSeen, Op};
 use holm_core::Fault;
 use holm_core::service::Wish;
 use holm_core::service::status::Services;
@@ -24,22 +24,13 @@ impl KeeperClient {
     pub async fn service(&self, name: &str, wish: Wish) -> Result<(), Fault> {
         let op = Op::Service {
             name: name.to_owned(),
-            wish: match wish {
-                Wish::Start => ServiceWish::Start,
-                Wish::Stop => ServiceWish::Stop,
-                Wish::Restart => ServiceWish::Restart,
-                Wish::Rebuild => ServiceWish::Rebuild,
-            },
+            wish,
         };
         self.order_within(op, LONG_PATIENCE).await
     }
 
     /// The tree has another commit: has these services do something about it.
-    pub async fn react(
-        &self,
-        wishes: Vec<(String, ServiceWish)>,
-        code: CodeSeen,
-    ) -> Result<(), Fault> {
+    pub async fn react(&self, wishes: Vec<(String, Wish)>, code: CodeSeen) -> Result<(), Fault> {
         let op = Op::React { wishes, code };
         self.order_within(op, LONG_PATIENCE).await
     }

@@ -5,7 +5,7 @@
 //! session or run. A program that left its session is only attributed to the workspace, and no
 //! program can claim a session that is not its ancestor.
 
-use super::registry::Registry;
+use super::Registry;
 use crate::process;
 use rustix::net::sockopt::socket_peercred;
 use std::os::unix::net::UnixStream;

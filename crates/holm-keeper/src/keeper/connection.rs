@@ -1,13 +1,14 @@
 //! One request on the control socket. Only the daemon's user and root may connect.
 
 use super::kept::Return;
-use super::{data, dial, exec, here, ports, registry::Registry, runs, sessions, watch};
+use super::{Registry, data, dial, exec, here, ports, runs, sessions, watch};
 use crate::records;
-use crate::wire::{Answer, CodeSeen, Grant, Op, Request, ServiceWish, control_frame, read_control};
+use crate::wire::{Answer, CodeSeen, Grant, Op, Request, read_control, send_answer};
+use holm_core::service::Wish;
 use holm_core::service::status::Services;
 use holm_core::spec::{Egress, Service};
 use rustix::net::sockopt::socket_peercred;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,7 +145,7 @@ fn read_request(stream: &mut UnixStream) -> io::Result<Option<Request>> {
     Ok(request)
 }
 
-fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSeen) -> Answer {
+fn reacted(registry: &Registry, wishes: Vec<(String, Wish)>, code: CodeSeen) -> Answer {
     registry.set_code(code);
     here::write(registry);
     match registry.services() {
@@ -153,7 +154,7 @@ fn reacted(registry: &Registry, wishes: Vec<(String, ServiceWish)>, code: CodeSe
     }
 }
 
-fn wished(registry: &Registry, name: &str, wish: ServiceWish) -> Answer {
+fn wished(registry: &Registry, name: &str, wish: Wish) -> Answer {
     match registry.services() {
         Some(services) => services.wish(name, wish),
         None => not_yet(),
@@ -209,8 +210,4 @@ fn startable(registry: &Registry, declared: Vec<Service>) -> Vec<Service> {
 
 fn not_yet() -> Answer {
     Answer::Refused("it is not started yet".to_owned())
-}
-
-pub fn send_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
-    stream.write_all(&control_frame(answer)?)
 }

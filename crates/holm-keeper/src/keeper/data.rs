@@ -2,12 +2,13 @@
 //! everything else runs. Called for the daemon's [`Op::Copy`](crate::wire::Op) and
 //! [`Op::RenewVolumes`](crate::wire::Op); an operation is completed even if the daemon dies.
 
-use super::registry::{Registry, Started};
 use super::services;
+use super::{Registry, Started};
 use crate::inside::{self, HOLD, RELEASE, STILL, USES};
 use crate::stdio::NOTHING;
-use crate::wire::{Answer, Defence, Domain, Pair, Renewal, ServiceWish, Spawn, StdStream};
+use crate::wire::{Answer, Defence, Domain, Pair, Renewal, Spawn, StdStream};
 use holm_core::service::State;
+use holm_core::service::Wish;
 use holm_core::service::status::ServiceStatus;
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
@@ -170,7 +171,7 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
         None => Answer::Done,
     };
     for user in &users {
-        wish(user, ServiceWish::Stop);
+        wish(user, Wish::Stop);
     }
     let all_ended = |reported: &[ServiceStatus]| {
         let mut theirs = reported.iter().filter(is_user);
@@ -192,7 +193,7 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
         registry.set_generation(&volume.name, volume.generation);
     }
     for user in &users {
-        wish(user, ServiceWish::Start);
+        wish(user, Wish::Start);
     }
     renewed
 }

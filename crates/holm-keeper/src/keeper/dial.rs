@@ -1,11 +1,10 @@
 //! Connections from outside to what listens inside. The platform makes them; the keeper passes each to the
 //! daemon as a descriptor, or carries its bytes.
 
-use super::connection::send_answer;
+use super::Registry;
 use super::guest_api::join;
-use super::registry::Registry;
 use crate::descriptors::is_too_many;
-use crate::wire::Answer;
+use crate::wire::{Answer, send_answer};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;

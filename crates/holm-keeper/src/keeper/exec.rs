@@ -1,21 +1,17 @@
 //! Starting one command inside for a client; [`super::relay`] goes on from there.
 
-use super::connection::send_answer;
+use super::program::{NO_TERMINAL, directory, environment, is_terminal, three};
 use super::quiet::Quiet;
-use super::registry::{Registry, Started};
 use super::relay::{Options, Relay, Running};
 use super::secrets::Receiver;
+use super::{Registry, Started};
 use crate::descriptors::is_too_many;
 use crate::stdio::PIPES;
-use crate::wire::{Answer, Spawn};
+use crate::wire::{Answer, Spawn, send_answer};
 use holm_core::exec::ExecRequest;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-
-/// The source of a port that `holm.toml` names.
-const DECLARED: &str = "declared";
 
 /// Runs the command until it ends or the keeper does.
 pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Result<()> {
@@ -84,92 +80,4 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         masking: exec.masking,
     };
     Relay::new(registry, stream, running, options, door)?.run()
-}
-
-/// Init did not pass the requested terminal, or the kernel did not allow it.
-pub(super) const NO_TERMINAL: &str = "init passed no terminal";
-
-/// The ends of all three streams.
-pub(super) fn three(ends: Vec<OwnedFd>) -> io::Result<[OwnedFd; 3]> {
-    let not_three = |_| io::Error::other("init passed other streams than it was asked for");
-    ends.try_into().map_err(not_three)
-}
-
-/// Whether init really passed a terminal. Init may be under a guest's control, and reading from
-/// another kind of descriptor could block forever.
-pub(super) fn is_terminal(master: &OwnedFd) -> bool {
-    const MASTER: (u32, u32) = (5, 2);
-    rustix::fs::fstat(master).is_ok_and(|found| {
-        let kind = rustix::fs::FileType::from_raw_mode(found.st_mode);
-        let device = (
-            rustix::fs::major(found.st_rdev),
-            rustix::fs::minor(found.st_rdev),
-        );
-        kind == rustix::fs::FileType::CharacterDevice && device == MASTER
-    })
-}
-
-/// The workspace's own environment, then what the request adds.
-pub(super) fn environment(
-    registry: &Registry,
-    term: Option<&str>,
-    added: Vec<(Vec<u8>, Vec<u8>)>,
-) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut environment: Vec<(Vec<u8>, Vec<u8>)> = registry
-        .plan
-        .environment
-        .iter()
-        .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()))
-        .collect();
-    environment.push((
-        b"HOLM_WORKSPACE_LABEL".to_vec(),
-        registry.label().into_bytes(),
-    ));
-    environment.extend(urls(registry));
-    environment.push((b"TERM".to_vec(), term.unwrap_or("dumb").as_bytes().to_vec()));
-    environment.extend(added);
-    environment
-}
-
-/// `HOLM_URL_<NAME>` for every declared port with a URL.
-fn urls(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let declared = registry.ports().into_iter();
-    let declared = declared.filter(|port| port.source == DECLARED);
-    let urls = declared.filter_map(|port| {
-        let name = port.name.to_ascii_uppercase().replace('-', "_");
-        Some((
-            format!("HOLM_URL_{name}").into_bytes(),
-            port.url?.into_bytes(),
-        ))
-    });
-    urls.collect()
-}
-
-pub(super) fn directory(registry: &Registry, asked: Option<Vec<u8>>) -> Vec<u8> {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let root = &registry.plan.root;
-    let path = match asked {
-        Some(asked) => root.join(std::ffi::OsString::from_vec(asked)),
-        None => root.clone(),
-    };
-    path.as_os_str().as_bytes().to_vec()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn attack_182_only_a_terminal_is_taken_for_one() {
-        let (pipe, _) = io::pipe().unwrap();
-        assert!(!is_terminal(&pipe.into()));
-        for (path, expect) in [
-            ("/dev/null", false),
-            ("/proc/self/exe", false),
-            ("/dev/ptmx", true),
-        ] {
-            let file = std::fs::File::open(path).unwrap();
-            assert_eq!(is_terminal(&file.into()), expect, "{path}");
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! The guest socket: answers questions of programs inside, about this workspace only.
 
+use super::Registry;
 use super::here::here;
-use super::registry::Registry;
 use serde_json::json;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -4,8 +4,8 @@
 //! the workspace. The bytes are not parsed. Every connection reaches the daemon that is running at
 //! that moment.
 
+use super::Registry;
 use super::asker;
-use super::registry::Registry;
 use super::waiting::Waiting;
 use crate::directories;
 use crate::guests::{GuestDoor, greeting};

@@ -3,7 +3,7 @@
 //!
 //! The file is rewritten when something in it changes. Inside it is on a read-only mount.
 
-use super::registry::Registry;
+use super::Registry;
 use crate::here::markdown;
 use holm_core::database::{self, Recognised};
 use holm_core::isolation::Isolation;

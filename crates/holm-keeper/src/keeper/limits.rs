@@ -1,7 +1,7 @@
 //! The limits of the workspace, as its keeper sees them: what the kernel did for want of memory, and the
 //! disk now and then.
 
-use super::registry::Registry;
+use super::Registry;
 use crate::platform::Platform;
 use std::io;
 use std::path::Path;

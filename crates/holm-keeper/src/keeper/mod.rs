@@ -14,13 +14,16 @@ mod exec;
 mod guest;
 mod guest_api;
 mod here;
+mod inits;
 mod kept;
 mod limits;
+mod link;
+mod main_loop;
 mod outside;
 mod ports;
+mod program;
 mod quiet;
 mod record;
-mod registry;
 mod relay;
 mod renewal;
 mod rooms;
@@ -29,387 +32,515 @@ mod secrets;
 mod services;
 mod sessions;
 mod sign_ins;
+mod start;
 mod uses;
 mod waiting;
 mod watch;
 
-use crate::descriptors;
-use crate::directories::{self, WorkspaceDirs};
-use crate::plan::{LaunchAnswer, LaunchFailure, Part, Plan, Stepped};
+pub use limits::DISK;
+pub use link::{Handed, receive_hello};
+pub use main_loop::{Keeper, Launched, Sockets, main, read_plan, write_not_started, write_start};
+pub use outside::policy;
+pub use secrets::keep_from_dumps;
+
+use crate::plan::Plan;
 use crate::platform::Platform;
-use crate::wire::{Defence, Doorway, FromInit, Incarnation, LastRun, ToInit, VERSION};
+use crate::process::{self, Standstill};
+use crate::wire::{Answer, CodeSeen, SignIn, Status, ToInit};
 use activity::Activity;
 use holm_core::isolation::Isolation;
-pub use limits::DISK;
+use holm_core::route::PortAddress;
+use holm_core::spec::{Egress, Service};
+use kept::Doors;
+use limits::MemoryKills;
 use outside::Outside;
-pub use outside::policy;
-pub use registry::Init;
-use registry::{InitOf, Parts, Registry};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rooms::{Room, Rooms};
+use runs::Runs;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use secrets::Secrets;
-pub use secrets::keep_from_dumps;
-use serde::de::DeserializeOwned;
+use services::Services;
 use sessions::Sessions;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::Arc;
+use start::Started;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, mpsc};
 use std::time::Duration;
-use zeroize::Zeroize;
+use watch::Watchers;
 
-/// How long init may take for one message before it is taken for broken.
-const INIT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// The role: `set_up` makes the workspace run; one answer goes to stdout, stderr is the log.
-pub fn main(set_up: impl FnOnce() -> Result<Keeper, LaunchFailure>) -> ! {
-    let code = match set_up() {
-        Ok(keeper) => {
-            answer(&LaunchAnswer::Ready(Box::new(
-                keeper.registry.known_status(),
-            )));
-            keeper.serve()
-        }
-        Err(failure) => {
-            complain!("cannot start: {failure}");
-            answer(&LaunchAnswer::Failed(failure));
-            1
-        }
-    };
-    std::process::exit(code)
-}
-
-/// Reads the plan, which comes on stdin and may have secrets in it.
-pub fn read_plan<T: DeserializeOwned>() -> Result<T, LaunchFailure> {
-    let mut text = Vec::new();
-    keep_from_dumps();
-    io::stdin()
-        .read_to_end(&mut text)
-        .step(Part::Other, "read the plan")?;
-    if text.is_empty() {
-        // The daemon ended before it had a workspace for this process.
-        std::process::exit(0);
-    }
-    let plan = serde_json::from_slice(&text)
-        .map_err(io::Error::from)
-        .step(Part::Other, "read the plan")?;
-    text.zeroize();
-    Ok(plan)
-}
-
-/// Where others reach the keeper.
-pub struct Sockets {
-    control: UnixListener,
-    guest: UnixListener,
-    api: UnixListener,
-}
-
-/// A workspace whose init runs, as its launcher hands it over.
-pub struct Launched {
+/// The keeper's state: the plan, the link to init, and which thread waits for which program to start
+/// or end.
+pub(crate) struct Registry {
     pub plan: Plan,
-    pub sockets: Sockets,
-    pub init: Init,
-    /// To init.
-    pub link: UnixStream,
-    pub handed: Handed,
-    /// What is in force.
+    /// Where returning clients find their commands.
+    pub doors: Doors,
+    pub secrets: Secrets,
+    pub runs: Runs,
+    pub activity: Activity,
+    pub watchers: Watchers,
+    pub rooms: Rooms,
+    isolation: Isolation,
+    memory_kills: MemoryKills,
+    platform: Arc<dyn Platform>,
+    init: Init,
+    outside: Outside,
+    writer: Mutex<UnixStream>,
+    state: Mutex<State>,
+    changed: Condvar,
+    sequence: AtomicU64,
+    stop_asked: AtomicBool,
+    /// Every process inside is gone.
+    has_ended: AtomicBool,
+    /// Why the keeper itself ends the workspace.
+    ending: OnceLock<&'static str>,
+    services: OnceLock<Arc<Services>>,
+    sessions: Arc<Sessions>,
+    /// Write-locked while no program may be started.
+    starts: RwLock<()>,
+}
+
+/// What a registry is made of.
+pub(crate) struct Parts {
+    pub plan: Plan,
     pub isolation: Isolation,
+    pub init: Init,
     pub platform: Arc<dyn Platform>,
+    pub outside: Outside,
+    /// To init.
+    pub writer: UnixStream,
+    pub sessions: Sessions,
+    pub secrets: Secrets,
+    pub activity: Activity,
 }
 
-pub struct Keeper {
-    directories: WorkspaceDirs,
-    registry: Arc<Registry>,
-    link: UnixStream,
-    sockets: Sockets,
+/// Init. It is not reaped before its end is reported, so pid and pidfd stay valid.
+pub struct Init {
+    pub pidfd: OwnedFd,
+    pub pid: i32,
 }
 
-/// The answer is one line, and stdout is closed behind it so that nobody waits for more.
-fn answer(answer: &LaunchAnswer) {
-    let mut line = serde_json::to_vec(answer).unwrap_or_default();
-    line.push(b'\n');
-    // A daemon that is gone does not matter: the next one finds the socket.
-    let _ = io::stdout().write_all(&line);
-    let _ = io::stdout().flush();
-    if let Ok(null) = File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&null);
-    }
-}
-
-/// What the launcher handed over.
 #[derive(Default)]
-pub struct Handed {
-    /// Where renames are told.
-    pub renames: Option<OwnedFd>,
-    pub doorways: Vec<(Doorway, OwnedFd)>,
-    /// Where secrets are put as files.
-    pub secret_files: Option<OwnedFd>,
+struct State {
+    label: Option<String>,
+    /// The commit that the tree was moved to since the start.
+    code: Option<CodeSeen>,
+    ports: Vec<PortAddress>,
+    /// Egress and services, if they changed since the start.
+    env: Option<Vec<(String, String)>>,
+    egress: Option<Egress>,
+    declared: Option<Vec<Service>>,
+    starting: HashMap<u64, Starting>,
+    /// By init and pid: no init can speak for a program that another one started.
+    running: HashMap<(InitNumber, i32), Running>,
+    /// No process is left but init.
+    empty: bool,
+    /// Threads that still have to send something to a client.
+    talking: usize,
+    /// The generations of the mounted volumes.
+    generations: BTreeMap<String, u64>,
 }
 
-/// The first words on the link: what is handed over, then that init is there. `take` takes descriptors from
-/// init that the kernel did not send.
-pub fn receive_hello(
-    link: &UnixStream,
-    take: impl Fn(&[i32]) -> io::Result<Vec<OwnedFd>>,
-) -> io::Result<Handed> {
-    link.set_read_timeout(Some(INIT_PATIENCE))?;
-    link.set_write_timeout(Some(INIT_PATIENCE))?;
-    let mut handed = Handed::default();
-    loop {
-        let message = match descriptors::receive(link)? {
-            Some((FromInit::Left { numbers, message }, _)) => {
-                let taken = take(&numbers)?;
-                // Before init starts anything, so that nothing inside ever has them.
-                descriptors::send(link, &ToInit::Close { numbers }, &[])?;
-                Some((*message, taken))
-            }
-            message => message,
-        };
-        match message {
-            Some((FromInit::Renames, descriptors)) => {
-                handed.renames = descriptors.into_iter().next();
-            }
-            Some((FromInit::SecretFiles, descriptors)) => {
-                handed.secret_files = descriptors.into_iter().next();
-            }
-            Some((FromInit::Doorway(doorway), descriptors)) => {
-                let sockets = descriptors.into_iter().map(|socket| (doorway, socket));
-                handed.doorways.extend(sockets);
-            }
-            Some((FromInit::Hello { version: VERSION }, _)) => return Ok(handed),
-            _ => return Err(io::Error::other("it did not say hello")),
-        }
-    }
+struct Starting {
+    /// The only init whose answer counts.
+    by: InitNumber,
+    reply: mpsc::Sender<Started>,
+    /// Gets one byte, the exit code.
+    exit: PipeWriter,
+    purpose: Purpose,
 }
 
-/// Binds by way of the directory's descriptor: a socket's path may have 107 bytes only.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    };
-    match std::fs::remove_file(path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let directory = directories::open_directory(parent)?;
-    UnixListener::bind(directories::descriptor_path(&directory).join(name))
+struct Running {
+    exit: PipeWriter,
+    purpose: Purpose,
 }
 
-/// The last run is one that did not come about, so nobody is told how an earlier one ended.
-pub fn write_not_started(directories: &WorkspaceDirs, why: &str) -> io::Result<()> {
-    write_last_run(
-        directories,
-        Some(format!("could not be started: {why}")),
-        None,
-    )
+/// Whether a client waits for the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Command,
+    /// A service or one of its helpers.
+    Background,
 }
 
-/// Writes down that the workspace runs. If its keeper dies, others wait for the end of this init.
-pub fn write_start(directories: &WorkspaceDirs, init: i32) -> io::Result<()> {
-    write_last_run(directories, None, Incarnation::of(init))
+/// Which init started a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InitNumber(pub u64);
+
+/// The init that a message comes from or goes to.
+#[derive(Clone, Copy)]
+pub(crate) enum InitOf<'a> {
+    Workspace,
+    Room(&'a Room),
 }
 
-/// Writes down how the workspace runs, or how it ended.
-fn write_last_run(
-    directories: &WorkspaceDirs,
-    ended: Option<String>,
-    init: Option<Incarnation>,
-) -> io::Result<()> {
-    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
-        .trim()
-        .to_owned();
-    let last = LastRun {
-        boot_id,
-        ended,
-        init,
-    };
-    let text = serde_json::to_vec(&last)?;
-    let fresh = directories.dir.join("last.json.new");
-    std::fs::write(&fresh, text)?;
-    std::fs::rename(fresh, directories.last_run())
-}
+/// A thread that talks to a client; the keeper waits for it before it ends.
+pub(crate) struct Talking<'a>(&'a Registry);
 
-// === impl Sockets ===
+/// The code of a process killed by the end of the workspace: 128 + SIGKILL.
+pub(crate) const KILLED: u8 = 137;
 
-impl Sockets {
-    pub fn open(directories: &WorkspaceDirs) -> Result<Self, LaunchFailure> {
-        let guest = directories.guest();
-        Ok(Self {
-            control: listen(&directories.socket).step(Part::Other, "open the control socket")?,
-            guest: listen(&guest.join("guest.sock")).step(Part::Other, "open the guest socket")?,
-            api: listen(&guest.join("api.sock")).step(Part::Other, "open the guest socket")?,
-        })
-    }
-}
+// === impl Registry ===
 
-// === impl Keeper ===
-
-impl Keeper {
-    /// Takes over a workspace whose init runs, and starts its services.
-    pub fn start(launched: Launched) -> Result<Self, LaunchFailure> {
-        let Launched {
-            mut plan,
-            sockets,
-            init,
-            link,
-            handed,
-            isolation,
-            platform,
-        } = launched;
-        let directories = plan.directories();
-        let writer = link.try_clone().step(Part::Other, "set up the link")?;
-        // First, so that nobody else has a copy of the values.
-        let secrets = Secrets::new(&mut plan, handed.secret_files, isolation.landlock)?;
-        let outside = Outside::new(&plan, &platform, handed.doorways);
-        outside.set_placeholders(secrets.placeholders());
-        let registry = Arc::new(Registry::new(Parts {
+impl Registry {
+    pub fn new(parts: Parts) -> Self {
+        let Parts {
             plan,
             isolation,
             init,
             platform,
             outside,
             writer,
-            sessions: Sessions::load(&directories),
+            sessions,
             secrets,
-            activity: Activity::new().step(Part::Other, "watch the programs inside")?,
-        }));
-        registry.secrets.watch(&registry);
-        limits::watch_disk(&registry).step(Part::Other, "watch the disk")?;
-        services::start(&registry, &directories).step(Part::Other, "start the services")?;
-        Ok(Self {
-            directories,
-            registry,
-            link,
-            sockets,
+            activity,
+        } = parts;
+        let volumes = plan.volumes.iter();
+        let generations = volumes.map(|volume| (volume.name.clone(), volume.generation));
+        let generations = generations.collect();
+        Self {
+            plan,
+            doors: Doors::default(),
+            secrets,
+            runs: Runs::default(),
+            activity,
+            watchers: Watchers::default(),
+            rooms: Rooms::default(),
+            isolation,
+            memory_kills: MemoryKills::new(Arc::clone(&platform)),
+            platform,
+            init,
+            outside,
+            writer: Mutex::new(writer),
+            state: Mutex::new(State {
+                generations,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            sequence: AtomicU64::new(1),
+            stop_asked: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            ending: OnceLock::new(),
+            services: OnceLock::new(),
+            sessions: Arc::new(sessions),
+            starts: RwLock::new(()),
+        }
+    }
+
+    /// Init's pid outside.
+    pub fn init_pid(&self) -> i32 {
+        self.init.pid
+    }
+
+    pub fn init(&self) -> BorrowedFd<'_> {
+        self.init.pidfd.as_fd()
+    }
+
+    pub fn set_sign_ins(
+        &self,
+        agent: String,
+        sign_ins: Vec<SignIn>,
+        holder: Option<String>,
+    ) -> Answer {
+        self.secrets.set_sign_ins(agent, sign_ins, holder);
+        self.outside.set_placeholders(self.secrets.placeholders());
+        Answer::Done
+    }
+
+    /// Sign-ins of agents end with the last run or session that has them.
+    pub fn end_sign_ins(&self, holder: &str) -> Answer {
+        if self.secrets.end_holder(holder) {
+            self.outside.set_placeholders(self.secrets.placeholders());
+        }
+        Answer::Done
+    }
+
+    /// The gateway.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
+    }
+
+    pub fn platform(&self) -> &dyn Platform {
+        &*self.platform
+    }
+
+    fn standstill(&self) -> Option<Standstill> {
+        process::standstill(self.init.pid, self.platform.is_frozen())
+    }
+
+    /// How the workspace is now.
+    pub fn status(&self) -> Status {
+        let mut status = self.known_status();
+        let stands = self.standstill();
+        status.trouble = stands.map(|how| format!("init {how}"));
+        status.is_init_ending = stands == Some(Standstill::Ending);
+        status.isolation.limits_reached = self.limits_reached();
+        status
+    }
+
+    /// As [`status`](Self::status), but what has to be looked for, which may take a process, is as in `earlier`.
+    pub fn status_since(&self, earlier: &Status) -> Status {
+        let mut status = self.known_status();
+        status.trouble.clone_from(&earlier.trouble);
+        status.is_init_ending = earlier.is_init_ending;
+        let limits_reached = &earlier.isolation.limits_reached;
+        status.isolation.limits_reached.clone_from(limits_reached);
+        status
+    }
+
+    /// What is known without a look at init and its limits.
+    pub fn known_status(&self) -> Status {
+        let commands = {
+            let state = self.state();
+            let starting = state.starting.values().map(|starting| starting.purpose);
+            let running = state.running.values().map(|running| running.purpose);
+            starting
+                .chain(running)
+                .filter(|purpose| *purpose == Purpose::Command)
+                .count()
+        };
+        Status {
+            version: self.plan.version,
+            id: self.plan.id.clone(),
+            isolation: Isolation {
+                oom_kills: self.memory_kills.update_count(),
+                ..self.isolation.clone()
+            },
+            ending: self.why_ended().map(str::to_owned),
+            trouble: None,
+            is_init_ending: false,
+            commands,
+            services: self
+                .services()
+                .map(|services| services.snapshot().services)
+                .unwrap_or_default(),
+            program: Some(self.plan.program.clone()),
+            volumes: self.state().generations.clone().into_iter().collect(),
+            carried: Some(self.outside.carried()),
+        }
+    }
+
+    fn limits_reached(&self) -> Vec<String> {
+        let has_started_any = self.sequence.load(Ordering::Relaxed) > 1;
+        if has_started_any && !self.has_ended() {
+            self.platform.exhausted()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Called once, when services are about to be started.
+    pub fn set_services(&self, services: Arc<Services>) {
+        // A second call would be another workspace.
+        let _ = self.services.set(services);
+    }
+
+    pub fn services(&self) -> Option<&Arc<Services>> {
+        self.services.get()
+    }
+
+    /// The session or run whose first process has this pid inside.
+    pub fn begun_with(&self, pid: i32) -> Option<String> {
+        let sessions = self.sessions.list().into_iter();
+        let mut sessions = sessions.filter(|session| session.pid == Some(pid));
+        let session = sessions.next().map(|session| session.id);
+        session.or_else(|| self.runs.begun_with(pid))
+    }
+
+    pub fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
+    pub fn memory_kills(&self) -> &MemoryKills {
+        &self.memory_kills
+    }
+
+    pub fn label(&self) -> String {
+        self.state()
+            .label
+            .clone()
+            .unwrap_or_else(|| self.plan.label.clone())
+    }
+
+    pub fn relabel(&self, label: String) {
+        self.state().label = Some(label);
+    }
+
+    /// The addresses of the ports, as the daemon sent them last.
+    pub fn ports(&self) -> Vec<PortAddress> {
+        self.state().ports.clone()
+    }
+
+    pub fn set_code(&self, code: CodeSeen) {
+        self.state().code = Some(code);
+    }
+
+    pub fn code(&self) -> Option<CodeSeen> {
+        self.state().code.clone()
+    }
+
+    pub fn set_ports(&self, ports: Vec<PortAddress>) {
+        self.state().ports = ports;
+    }
+
+    pub fn set_env(&self, env: Vec<(String, String)>) {
+        self.state().env = Some(env);
+    }
+
+    /// The variables of `[env]`, as bytes.
+    pub fn env(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let state = self.state();
+        let env = state.env.as_ref().unwrap_or(&self.plan.env);
+        let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
+        env.iter().map(bytes).collect()
+    }
+
+    pub fn set_egress(&self, egress: Egress) {
+        self.state().egress = Some(egress);
+    }
+
+    pub fn egress(&self) -> Egress {
+        let changed = self.state().egress.clone();
+        changed.unwrap_or_else(|| self.plan.network.egress.clone())
+    }
+
+    pub fn set_declared(&self, services: Vec<Service>) {
+        self.state().declared = Some(services);
+    }
+
+    /// The configured services.
+    pub fn declared(&self) -> Vec<Service> {
+        let changed = self.state().declared.clone();
+        changed.unwrap_or_else(|| self.plan.services.clone())
+    }
+
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    pub fn generation(&self, volume: &str) -> Option<u64> {
+        self.state().generations.get(volume).copied()
+    }
+
+    pub fn set_generation(&self, volume: &str, generation: u64) {
+        self.state()
+            .generations
+            .insert(volume.to_owned(), generation);
+        self.watchers.wake();
+    }
+
+    pub fn signal(&self, pid: i32, signal: i32) {
+        // A broken link ends the workspace anyway.
+        let _ = self.send_to(InitOf::Workspace, &ToInit::Signal { pid, signal }, &[]);
+    }
+
+    /// SIGTERM to everything inside, SIGKILL to what is left after `grace`.
+    pub fn stop(&self, grace: Duration) {
+        self.stop_asked.store(true, Ordering::SeqCst);
+        self.state().empty = false;
+        self.platform.thaw();
+        // A stopped init would not handle the message, and programs inside would not get the grace
+        // period.
+        let hears = self.standstill().is_none();
+        if let Some(services) = self.services().filter(|_| hears) {
+            services.close(grace * 2);
+        }
+        if hears
+            && self
+                .send_to(InitOf::Workspace, &ToInit::Terminate, &[])
+                .is_ok()
+        {
+            self.wait_while(grace, |state| !state.empty);
+        }
+        self.kill();
+    }
+
+    /// Ends the workspace for a reason of the keeper's own, which is reported later.
+    pub fn end_because(&self, why: &'static str, grace: Duration) {
+        if self.ending.set(why).is_ok() {
+            self.watchers.wake();
+            self.stop(grace);
+        }
+    }
+
+    pub fn why_ended(&self) -> Option<&'static str> {
+        self.ending.get().copied()
+    }
+
+    pub fn was_asked_to_stop(&self) -> bool {
+        self.stop_asked.load(Ordering::SeqCst)
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::SeqCst)
+    }
+
+    /// Kills init and with it every process of the workspace.
+    pub fn kill(&self) {
+        self.platform.thaw();
+        // An error means that it is gone already.
+        let _ = pidfd_send_signal(&self.init.pidfd, Signal::KILL);
+    }
+
+    pub fn how_init_ended(&self) -> String {
+        match waitid(
+            WaitId::PidFd(self.init.pidfd.as_fd()),
+            WaitIdOptions::EXITED,
+        ) {
+            Ok(Some(status)) => match (status.terminating_signal(), status.exit_status()) {
+                (Some(signal), _) => format!("init was killed by signal {signal}"),
+                (_, Some(code)) => format!("init ended with code {code}"),
+                _ => "init ended".to_owned(),
+            },
+            _ => "init ended".to_owned(),
+        }
+    }
+
+    /// Wakes every waiting thread, and lets them inform their clients.
+    pub fn end(&self, patience: Duration) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        let mut state = self.state();
+        for (_, mut running) in state.running.drain() {
+            let _ = running.exit.write_all(&[KILLED]);
+        }
+        state.starting.clear();
+        drop(state);
+        // After the exit codes, so that a client that learns of the end has its code.
+        self.doors.close();
+        self.sessions.finish(patience);
+        self.wait_while(patience, |state| state.talking > 0);
+    }
+
+    /// Waits while the condition holds, at most for `limit`.
+    fn wait_while(&self, limit: Duration, is_so: impl Fn(&State) -> bool) {
+        let state = self.state();
+        // The caller continues in any case, so neither a poisoned lock nor a time-out matters.
+        drop(
+            self.changed
+                .wait_timeout_while(state, limit, |state| is_so(state)),
+        );
+    }
+
+    /// Counts a thread that talks to a client; `None` when there are too many.
+    pub fn talk(&self, most: usize) -> Option<Talking<'_>> {
+        let mut state = self.state();
+        (state.talking < most).then(|| {
+            state.talking += 1;
+            Talking(self)
         })
     }
 
-    /// Serves until init ends; returns the keeper's exit code.
-    fn serve(self) -> i32 {
-        let registry = Arc::clone(&self.registry);
-        // The daemon has its answer by now. No program is started before this is written.
-        here::write(&registry);
-        let init = registry.init();
-        let mut outgoing = registry.outside().sources();
-        let mut is_platform_open = true;
-        let reason = loop {
-            let platform = is_platform_open
-                .then(|| registry.platform().source())
-                .flatten();
-            let mut sources = vec![
-                PollFd::new(&init, PollFlags::IN),
-                PollFd::new(&self.link, PollFlags::IN),
-                PollFd::new(&self.sockets.control, PollFlags::IN),
-                PollFd::new(&self.sockets.guest, PollFlags::IN),
-                PollFd::new(&self.sockets.api, PollFlags::IN),
-            ];
-            sources.extend(outgoing.iter().map(|door| PollFd::new(door, PollFlags::IN)));
-            let before_platform = sources.len();
-            sources.extend(platform.iter().map(|own| PollFd::new(own, PollFlags::IN)));
-            match poll(&mut sources, None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => break format!("the keeper cannot wait: {error}"),
-            }
-            let events = sources
-                .get(before_platform)
-                .map_or(PollFlags::empty(), PollFd::revents);
-            let is_platform_due = events.contains(PollFlags::IN);
-            // The platform's source hangs up when the last process inside is gone. If the keeper went on polling
-            // it until init is reaped, each poll would return at once.
-            is_platform_open &= is_platform_due || events.is_empty();
-            let is_ready = |number: usize| !sources[number].revents().is_empty();
-            let [init_ended, init_sent, daemon_calls, guest_calls, api_calls] =
-                [0, 1, 2, 3, 4].map(is_ready);
-            let connects_out = (5..before_platform).any(is_ready);
-            drop(sources);
-            if init_sent && let Err(error) = self.receive() {
-                self.registry.kill();
-                if !init_ended && !is_closed(&error) {
-                    break format!("init spoke nonsense: {error}");
-                }
-                // The link closes a moment before init has ended, so waiting for its end is short.
-                break self.registry.how_init_ended();
-            }
-            if init_ended {
-                break self.registry.how_init_ended();
-            }
-            if daemon_calls && let Ok((stream, _)) = self.sockets.control.accept() {
-                connection::serve(stream, &self.registry);
-            }
-            if connects_out {
-                self.registry.outside().wake();
-                outgoing.clear();
-            }
-            if is_platform_due {
-                registry.platform().attend();
-            }
-            if guest_calls && let Ok((stream, _)) = self.sockets.guest.accept() {
-                guest::serve(stream, &self.registry);
-            }
-            if api_calls && let Ok((stream, _)) = self.sockets.api.accept() {
-                guest_api::serve(stream, &self.registry);
-            }
-        };
-        self.finish(&reason)
-    }
-
-    /// One message of init. The pidfd also reports the end of the stream.
-    fn receive(&self) -> io::Result<()> {
-        let (message, descriptors) = receive_message(&self.registry, &self.link)?;
-        self.registry
-            .handle(InitOf::Workspace, message, descriptors);
-        Ok(())
-    }
-
-    fn finish(self, reason: &str) -> i32 {
-        // Every process of the workspace is gone with init; this makes sure of init.
-        self.registry.kill();
-        self.registry.outside().finish();
-        let stopped = self.registry.was_asked_to_stop();
-        let memory_kills = self.registry.memory_kills();
-        let reason = match self.registry.why_ended() {
-            Some(why) => why,
-            None if stopped => "stopped",
-            None if memory_kills.has_just_killed() => limits::MEMORY,
-            None => reason,
-        };
-        if !stopped {
-            complain!("ended: {reason}");
-        }
-        if let Err(error) = write_last_run(&self.directories, Some(reason.to_owned()), None) {
-            complain!("cannot write down the end: {error}");
-        }
-        self.registry.platform().remove();
-        if let Some(services) = self.registry.services() {
-            services.finish(Duration::ZERO);
-        }
-        self.registry.end(Duration::from_secs(2));
-        if let Some(services) = self.registry.services() {
-            services.finish(Duration::from_secs(2));
-        }
-        let _ = std::fs::remove_file(&self.directories.socket);
-        i32::from(!stopped)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One message of an init. The end of the stream is an error.
-fn receive_message(registry: &Registry, link: &UnixStream) -> io::Result<(FromInit, Vec<OwnedFd>)> {
-    let longest = if registry.plan.has(Defence::ShortMessages) {
-        descriptors::MAX_MESSAGE
-    } else {
-        usize::MAX
-    };
-    let received = descriptors::receive_within(link, longest)?;
-    received.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
-}
+// === impl Talking ===
 
-/// Whether the other side of the link is gone, with or without having read everything.
-fn is_closed(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-    )
+impl Drop for Talking<'_> {
+    fn drop(&mut self) {
+        self.0.state().talking -= 1;
+        self.0.changed.notify_all();
+    }
 }

@@ -3,7 +3,6 @@
 
 use super::record::Record;
 use super::renewal;
-use super::secrets::Usable;
 use super::uses::Uses;
 use crate::plan::Plan;
 use crate::platform::Platform;
@@ -15,10 +14,11 @@ use holm_core::egress::Carried;
 use holm_core::egress::Policy;
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
-    Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholders, Process, Proxy,
-    Renewing, Service, Sockets, Surroundings, certificates,
+    Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholder, Placeholders,
+    Process, Proxy, Renewing, Service, Sockets, Surroundings, certificates,
 };
 use holm_secrets::Value;
+use holm_secrets::authority::Leaf;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 use std::io;
@@ -41,6 +41,12 @@ pub struct Outside {
     gateway: Gateway<Ground>,
     plan: Arc<Plan>,
     state: Mutex<State>,
+}
+
+/// The secrets that the gateway puts into requests, and its certificates for their hosts.
+pub struct Usable {
+    pub secrets: Vec<Placeholder>,
+    pub leaves: Vec<Leaf>,
 }
 
 enum State {

@@ -1,8 +1,7 @@
 //! What listens inside, asked of the platform a few times a second while a client watches and a program runs.
 
-use super::connection::send_answer;
-use super::registry::Registry;
-use crate::wire::Answer;
+use super::Registry;
+use crate::wire::{Answer, send_answer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::BTreeSet;

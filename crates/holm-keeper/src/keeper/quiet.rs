@@ -1,7 +1,7 @@
 //! The deadline of a program that holm itself runs inside, git mostly: a workspace's own filters,
 //! hooks and files in `.git` can hold it for ever. Called by [`super::relay`].
 
-use super::registry::Registry;
+use super::Registry;
 use super::services;
 use crate::inside::{END_EXEC, EXEC_MARK};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,8 +7,8 @@
 use super::kept::{Door, Knock, Output, Return};
 use super::limits;
 use super::quiet::Quiet;
-use super::registry::{KILLED, Registry};
 use super::waiting::Waiting;
+use super::{KILLED, Registry};
 use crate::wire::{Answer, channel, control_frame, frame, take_frame};
 use holm_core::exec::{ExecInput, Masking};
 use holm_secrets::mask::{Masker, Style};

@@ -4,8 +4,8 @@
 //! Each room has a thread, which is the parent of the room's init: it hears from that init until the end, and reaps it.
 //! Messages of a room are hostile, like those of the workspace's init.
 
-use super::registry::{InitNumber, InitOf, Registry};
-use super::{receive_hello, receive_message};
+use super::link::{receive_hello, receive_message};
+use super::{InitNumber, InitOf, Registry};
 use crate::descriptors::send;
 use crate::room::{RoomInit, RoomPlan};
 use crate::wire::ToInit;

@@ -4,12 +4,13 @@
 //! Values exist only in the memory of the keeper and of their receivers. A value that was given out
 //! stays masked while the keeper lives, even after it was replaced.
 
-use super::outside::Outside;
-use super::registry::Registry;
+use super::Registry;
+use super::outside::{Outside, Usable};
 use super::sign_ins::SignIns;
 use crate::guest::{SECRET_FILES, secret_directory};
 use crate::plan::{LaunchFailure, Part, Plan};
-use crate::wire::{Answer, Defence, Domain, Form, Grant, SignIn};
+use crate::wire::{Answer, Defence, Domain, Grant, SignIn};
+use holm_core::config::Inject;
 use holm_core::config::SETUP_RECEIVER;
 use holm_core::run::Requester;
 use holm_proxy::gateway::{Insertion, Paths, Placeholder};
@@ -60,12 +61,6 @@ struct State {
     sign_ins: SignIns,
 }
 
-/// The secrets that the gateway puts into requests, and its certificates for their hosts.
-pub struct Usable {
-    pub secrets: Vec<Placeholder>,
-    pub leaves: Vec<Leaf>,
-}
-
 /// A grant, and when it expires.
 struct Held {
     grant: Grant,
@@ -79,7 +74,7 @@ pub struct ReceiverSecrets {
     /// For its environment.
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// All names, including files.
-    pub received: Vec<(String, Form)>,
+    pub received: Vec<(String, Inject)>,
 }
 
 /// The receiver that is started.
@@ -119,7 +114,7 @@ impl Secrets {
         let grants = std::mem::take(&mut plan.secrets);
         let is_forgone = plan.forgone.iter().any(|part| part == "landlock");
         // A token is worthless to a reader.
-        let has_values = grants.iter().any(|grant| grant.form != Form::Placeholder);
+        let has_values = grants.iter().any(|grant| grant.form != Inject::Placeholder);
         if has_values && !landlock && !is_forgone {
             return Err(LaunchFailure {
                 part: Part::Secrets,
@@ -138,7 +133,7 @@ impl Secrets {
             }),
             changed: Condvar::new(),
             files,
-            has_authority: grants.iter().any(|grant| grant.form == Form::Placeholder),
+            has_authority: grants.iter().any(|grant| grant.form == Inject::Placeholder),
             chain: Chain::in_directory(&plan.audit),
             workspace: plan.id.clone(),
             is_watched: AtomicBool::new(false),
@@ -175,7 +170,7 @@ impl Secrets {
         }
         let state = self.state();
         let is_its = |grant: &&Grant| {
-            grant.form == Form::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
+            grant.form == Inject::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
         };
         let its = state.grants.iter().map(|held| &held.grant).filter(is_its);
         Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
@@ -196,7 +191,7 @@ impl Secrets {
             let Some(text) = shown(grant) else {
                 continue;
             };
-            if grant.form != Form::File {
+            if grant.form != Inject::File {
                 let variable = (grant.name.clone().into(), text.as_bytes().to_vec());
                 given.variables.push(variable);
             }
@@ -238,7 +233,7 @@ impl Secrets {
     pub fn note_given(
         &self,
         receiver: Option<Receiver<'_>>,
-        received: Vec<(String, Form)>,
+        received: Vec<(String, Inject)>,
         pid: i32,
     ) {
         let Some(receiver) = receiver else {
@@ -256,8 +251,8 @@ impl Secrets {
     /// Replaces the secrets. Running programs keep what they have; files and programs that start
     /// later get the new values.
     pub fn set(&self, grants: Vec<Grant>) -> Answer {
-        let has_file = grants.iter().any(|grant| grant.form == Form::File);
-        let has_standin = grants.iter().any(|grant| grant.form == Form::Placeholder);
+        let has_file = grants.iter().any(|grant| grant.form == Inject::File);
+        let has_standin = grants.iter().any(|grant| grant.form == Inject::Placeholder);
         let is_first = !grants.is_empty() && !self.is_apart && self.state().grants.is_empty();
         if has_standin && !self.has_authority {
             let why =
@@ -287,7 +282,7 @@ impl Secrets {
                 noted.push(self.happening("withdrawn", &old.name, old.form));
             }
         }
-        for grant in grants.iter().filter(|grant| grant.form == Form::File) {
+        for grant in grants.iter().filter(|grant| grant.form == Inject::File) {
             self.make_directory(&grant.name)?;
         }
         let grants: Vec<Held> = grants
@@ -301,9 +296,9 @@ impl Secrets {
             let Some(value) = grant.value.as_ref().filter(|_| !held.has_expired(now)) else {
                 continue;
             };
-            if grant.form == Form::File && !is_same {
+            if grant.form == Inject::File && !is_same {
                 self.write_file(&grant.name, value)?;
-                noted.push(self.happening("shown", &grant.name, Form::File));
+                noted.push(self.happening("shown", &grant.name, Inject::File));
             }
         }
         let values: Vec<Value> = grants
@@ -389,7 +384,7 @@ impl Secrets {
     fn remove_file(&self, grant: &Grant) -> io::Result<()> {
         let (name, form) = (&grant.name, grant.form);
         match (&self.files, form) {
-            (Some(files), Form::File) => {
+            (Some(files), Inject::File) => {
                 remove_at(files, name)?;
                 remove_at(files, &format!("{}/{name}", secret_directory(name)))
             }
@@ -397,7 +392,7 @@ impl Secrets {
         }
     }
 
-    fn happening(&self, event: &str, name: &str, form: Form) -> Happening {
+    fn happening(&self, event: &str, name: &str, form: Inject) -> Happening {
         Happening {
             time: now(),
             event: event.to_owned(),
@@ -405,7 +400,7 @@ impl Secrets {
             secret: Some(name.to_owned()),
             workspace: Some(self.workspace.clone()),
             form: Some(form.as_str().to_owned()),
-            receiver: (form == Form::File).then(|| format!("{SECRET_FILES}/{name}")),
+            receiver: (form == Inject::File).then(|| format!("{SECRET_FILES}/{name}")),
             ..Happening::default()
         }
     }
@@ -461,7 +456,7 @@ impl State {
                 token: standin.token.clone()?,
                 value: grant.value.clone()?,
                 hosts: standin.hosts.clone(),
-                place: Insertion::Heads(Paths::All),
+                insertion: Insertion::Heads(Paths::All),
                 // Before that the keeper withdraws it itself.
                 expires_at: held
                     .ends
@@ -482,10 +477,10 @@ impl State {
 fn shown(grant: &Grant) -> Option<&str> {
     let value = grant.value.as_ref()?;
     match (grant.form, &grant.placeholder) {
-        (Form::Placeholder, Some(standin)) => standin.token.as_deref(),
+        (Inject::Placeholder, Some(standin)) => standin.token.as_deref(),
         // Never the value when the token is missing.
-        (Form::Placeholder, None) => None,
-        (Form::Env | Form::File, _) => Some(value.reveal()),
+        (Inject::Placeholder, None) => None,
+        (Inject::Env | Inject::File, _) => Some(value.reveal()),
     }
 }
 
@@ -551,7 +546,7 @@ mod tests {
     fn grant(value: &str, expires_at: u64) -> Grant {
         Grant {
             name: "KEY".to_owned(),
-            form: Form::Env,
+            form: Inject::Env,
             to: Vec::new(),
             value: Some(Value::parse(value.into()).unwrap()),
             expires_at: Some(expires_at),

@@ -6,10 +6,9 @@
 //! changes in sessions are looked at a few times a second. Whether init stands still
 //! and which limits are reached is looked at only for a question, because that may take a process.
 
-use super::connection::send_answer;
+use super::Registry;
 use super::ports;
-use super::registry::Registry;
-use crate::wire::{Answer, WatchReport, take_frame};
+use crate::wire::{Answer, WatchReport, send_answer, take_frame};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use std::io;

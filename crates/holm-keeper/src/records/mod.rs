@@ -14,7 +14,7 @@ use crate::logs::{Record, append};
 use crate::runs;
 use crate::runs::read::Reader;
 use crate::wire::{
-    Answer, LogQuery, Op, Query, Request, channel, control_frame, frame, read_control,
+    Answer, LogQuery, Op, Query, Request, channel, frame, read_control, send_answer,
 };
 use holm_core::service::status::Services;
 use holm_core::session::protocol::{Session, SessionResponse};
@@ -34,8 +34,8 @@ pub fn serve(mut stream: UnixStream, dirs: &WorkspaceDirs) -> io::Result<()> {
     let request: Request = read_control(&mut stream)?;
     match request.op {
         Op::Records(query) => answer(stream, dirs, query),
-        _ => say(
-            &mut stream,
+        _ => send_answer(
+            &stream,
             &Answer::Refused("the workspace does not run".to_owned()),
         ),
     }
@@ -74,10 +74,7 @@ pub fn answer(mut stream: UnixStream, dirs: &WorkspaceDirs, query: Query) -> io:
             Err(error) => Err(error),
         },
     };
-    say(
-        &mut stream,
-        &answered.unwrap_or_else(|error| failed(&error)),
-    )
+    send_answer(&stream, &answered.unwrap_or_else(|error| failed(&error)))
 }
 
 /// Each control frame of the client asks for what there is; until the client is gone.
@@ -92,7 +89,7 @@ fn pulled(mut stream: UnixStream, mut source: impl Source) -> io::Result<()> {
         if !piece.is_empty() {
             stream.write_all(&frame(channel::STDOUT, &piece))?;
         }
-        say(&mut stream, &answer)?;
+        send_answer(&stream, &answer)?;
         match read_control::<()>(&mut stream) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
@@ -240,8 +237,4 @@ fn failed(error: &io::Error) -> Answer {
         errno: error.raw_os_error(),
         cause: error.to_string(),
     }
-}
-
-fn say(stream: &mut UnixStream, answer: &Answer) -> io::Result<()> {
-    stream.write_all(&control_frame(answer)?)
 }

@@ -1,8 +1,9 @@
 //! Frames of length, channel and payload. Used on both sides of the control socket.
 
-use super::{MAX_FRAME, channel};
+use super::{Answer, MAX_FRAME, channel};
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 
 pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(payload.len() + 5);
@@ -14,6 +15,11 @@ pub fn frame(channel: u8, payload: &[u8]) -> Vec<u8> {
 
 pub fn control_frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     Ok(frame(channel::CONTROL, &serde_json::to_vec(message)?))
+}
+
+/// Sends one message to the client of a keeper.
+pub fn send_answer(mut stream: &UnixStream, answer: &Answer) -> io::Result<()> {
+    stream.write_all(&control_frame(answer)?)
 }
 
 /// Takes the first complete frame out of `buffer`.

@@ -1,6 +1,7 @@
 //! Secrets between daemon, keeper and init: never on disk, never in a log.
 
 use holm_core::Fault;
+use holm_core::config::Inject;
 use holm_core::spec::WorkspaceSpec;
 use holm_proxy::gateway::{Insertion, NewTokens, Paths, Placeholder};
 use holm_secrets::Value;
@@ -15,7 +16,8 @@ pub type GrantSource = Arc<dyn Fn(&WorkspaceSpec) -> Result<Vec<Grant>, Fault> +
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub name: String,
-    pub form: Form,
+    #[serde(with = "holm_core::spec::word")]
+    pub form: Inject,
     /// Names of services, `runs`, `sessions`.
     pub to: Vec<String>,
     /// `None`: no value yet, or withdrawn.
@@ -80,15 +82,6 @@ pub enum RenewalAnswer {
     Refused(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    Env,
-    File,
-    /// A variable with a token; the value stays outside.
-    Placeholder,
-}
-
 /// The Landlock domain of a program. A program cannot inspect another domain (its environment,
 /// memory or descriptors), except from init's domain into those nested below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,25 +107,13 @@ impl SignIn {
             value: self.value.clone(),
             hosts: self.hosts.clone(),
             expires_at: None,
-            place: match (self.is_refresh, self.paths.first()) {
+            insertion: match (self.is_refresh, self.paths.first()) {
                 (true, path) => Insertion::Renewal {
                     agent: agent.to_owned(),
                     path: path.cloned().unwrap_or_default(),
                 },
                 (false, _) => Insertion::Heads(Paths::Listed(self.paths.clone())),
             },
-        }
-    }
-}
-
-// === impl Form ===
-
-impl Form {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Form::Env => "env",
-            Form::File => "file",
-            Form::Placeholder => "placeholder",
         }
     }
 }

@@ -5,7 +5,7 @@ use super::connect::client;
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
-    project_id, rooms, services, siblings, volume, workspace_id,
+    project_id, rooms, services, siblings, sweep, volume, workspace_id,
 };
 use crate::cgroup;
 use crate::launch::LaunchPlan;
@@ -112,7 +112,7 @@ pub async fn launch(
     refuse_full(driver, spec, &dirs).await?;
     environment::follow_spec(&dirs, spec)
         .map_err(|error| disk_fault(error, format!("cannot write for {id}")))?;
-    volume::sweep(&dirs, spec);
+    sweep::sweep(&dirs, spec);
     if let Some(preparation) = Preparation::of(spec)
         && !dirs.prepared().exists()
     {

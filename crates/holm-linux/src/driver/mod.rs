@@ -10,6 +10,7 @@ mod connect;
 mod environment;
 mod files;
 mod freeze;
+mod generation;
 mod halt;
 mod head;
 mod here;
@@ -19,14 +20,17 @@ mod measure;
 mod observe;
 mod places;
 mod reap;
+mod renew;
 mod rooms;
 mod secrets;
 mod seed;
 mod services;
+mod setup;
 mod siblings;
 mod snapshot;
 mod spare;
 mod storage;
+mod sweep;
 mod traces;
 mod upper;
 mod volume;
@@ -194,16 +198,16 @@ impl Driver for LinuxDriver {
             Action::BuildBase => self.builds.build(&self.layout, spec, progress).await,
             Action::MakeFiles => files::make(self, spec).await,
             Action::RemakeFiles => files::remake(self, spec).await,
-            Action::RenewVolumes => volume::renew(self, &spec).await,
+            Action::RenewVolumes => renew::renew(self, &spec).await,
             Action::TakeSnapshot => snapshot::take(self, &spec).await,
             Action::Launch => return launch::launch(self, &spec).await,
             Action::Halt => halt::halt(&self.layout, &workspace_id(&spec)?).await,
-            Action::BuildLayer => layer::build(self, &spec, &progress).await,
+            Action::BuildLayer => setup::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
             // The engine does it by a command inside, and a launch does it too.
             Action::Switch => Ok(()),
-            Action::SetUp => layer::set_up_in_place(self, &spec, &progress).await,
+            Action::SetUp => setup::set_up_in_place(self, &spec, &progress).await,
             Action::React => {
                 let id = workspace_id(&spec)?;
                 services::react(&self.layout.workspace(&id), &spec).await

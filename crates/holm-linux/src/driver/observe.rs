@@ -1,7 +1,8 @@
 //! Observes a workspace. It changes nothing, except that it ends leftovers of a killed keeper.
 
 use super::connect::client;
-use super::{base, disk_fault, files, head, project_id, workspace_id};
+use super::generation::generation;
+use super::{base, disk_fault, head, project_id, workspace_id};
 use crate::Layout;
 use crate::cgroup;
 use crate::sys::lock;
@@ -58,7 +59,7 @@ fn with_files(
     } else {
         Base::Absent
     };
-    let files = match files::generation(&dirs)? {
+    let files = match generation(&dirs)? {
         Some(generation) if generation == spec.generation => Files::Complete,
         Some(_) => Files::Outdated,
         None if dirs.dir.exists() => Files::Partial,

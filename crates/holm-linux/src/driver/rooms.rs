@@ -1,7 +1,7 @@
 //! Plans the rooms of services that run from images. Images are resolved to directories here and nowhere else, so no
 //! host path leaves the driver.
 
-use super::{LinuxDriver, disk_fault, volume};
+use super::{LinuxDriver, disk_fault, sweep};
 use crate::{Layout, launch};
 use holm_core::container::{self, Attachment, Container, Source};
 use holm_core::image_reference::ImageDigest;
@@ -221,7 +221,7 @@ fn prepare(rooms: &Path, dirs: &WorkspaceDirs, kept: &BTreeSet<PathBuf>) -> io::
     for entry in fs::read_dir(rooms)? {
         let path = entry?.path();
         if !kept.contains(&path) {
-            volume::set_aside(dirs, &path)?;
+            sweep::set_aside(dirs, &path)?;
         }
     }
     Ok(())

@@ -87,7 +87,7 @@ pub async fn copy_origin(
     let mut pairs = pairs(parts, &to.upper(), &to.home());
     make_generations(&source, &to, spec)?;
     let earlier = |volume: &Volume| match &origin.snapshot {
-        Some(key) => kept_volume(&from, key, volume),
+        Some(key) => volume::kept_volume(&from, key, volume),
         None => live_volume(&from, &origin.volumes, volume),
     };
     pairs.extend(volume_pairs(&spec.volumes, earlier, |volume| {
@@ -134,12 +134,6 @@ fn make_generations(
 fn live_volume(from: &WorkspaceDirs, theirs: &[Volume], volume: &Volume) -> PathBuf {
     let theirs = theirs.iter().find(|earlier| earlier.name == volume.name);
     volume::own(from, theirs.unwrap_or(volume))
-}
-
-/// The path of a volume in a snapshot.
-pub fn kept_volume(dirs: &WorkspaceDirs, key: &str, volume: &Volume) -> PathBuf {
-    let snapshot = dirs.snapshots().join(key);
-    snapshot.join("volumes").join(&volume.name)
 }
 
 /// Unfinished snapshots, and those that no record has.

@@ -6,7 +6,7 @@
 
 use super::changed::{DIRECTORY, TICK};
 use super::upper::ctime;
-use super::volume;
+use super::{renew, volume};
 use crate::{Layout, numbers};
 use holm_core::spec::{Volume, WorkspaceSpec};
 use holm_engine::driver::{ChangedVolume, OutsideFiles, RunningProcess, Since, Traces};
@@ -31,7 +31,7 @@ pub fn look(layout: &Layout, dirs: &WorkspaceDirs, spec: &WorkspaceSpec, since: 
         let changed = changed(&volume::place(layout, spec, dirs, volume), volume, since)?;
         Some(ChangedVolume {
             name: volume.name.clone(),
-            services: volume::users(spec, &volume.path),
+            services: renew::users(spec, &volume.path),
             ..changed
         })
     });

@@ -10,8 +10,8 @@
 
 use super::LaunchPlan;
 use super::PROTECTED_WITHIN;
-use super::root::{NewRoot, clone_tree, overlay};
-use super::tree::{OPEN, PLAIN, make_directories, open_plain, pin, unprotectable};
+use super::beneath::{OPEN, PLAIN, make_directories, open_plain};
+use super::root::{NewRoot, clone_tree, overlay, pin};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY};
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
@@ -215,4 +215,18 @@ fn is_listed(merged: &OwnedFd, path: &Path) -> Result<bool, Errno> {
         }
     }
     Ok(false)
+}
+
+pub(super) fn unprotectable(path: &Path, error: Errno) -> LaunchFailure {
+    let cause = match error {
+        Errno::LOOP => "it is a symbolic link, or one of its parents is".to_owned(),
+        Errno::NOTDIR => "one of its parents is a file".to_owned(),
+        other => io::Error::from(other).to_string(),
+    };
+    LaunchFailure {
+        part: Part::ProtectedPath,
+        step: format!("protect {}", path.display()),
+        cause,
+        errno: Some(error.raw_os_error()),
+    }
 }

@@ -8,6 +8,7 @@ mod absent;
 pub use plan::{LaunchPlan, SealPlan};
 pub use root::{NewRoot, attach, detached, filesystem, overlay};
 pub use seal::{Renames, Sealed, Writable, seal};
+mod beneath;
 mod ca_bundle;
 mod devices;
 mod etc;
@@ -210,6 +211,7 @@ fn mount(plan: &LaunchPlan, shares: &Shares) -> Result<(NewRoot, Option<OwnedFd>
     devices::make(&root, shares)?;
     root.make_run(plan)?;
     let secret_files = secrets::mount(&root, plan)?;
+    etc::mount(&root, plan)?;
     root.make_places(plan)?;
     ca_bundle::mount(&root, plan)?;
     tree::mount(&root, plan)?;

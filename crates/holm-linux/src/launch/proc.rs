@@ -1,8 +1,8 @@
 //! A fresh `/proc` of the workspace's own processes, with information about the host masked.
 
 use super::LaunchPlan;
+use super::root::pin;
 use super::root::{NewRoot, attach, clone_tree, copy_mount, filesystem};
-use super::tree::pin;
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};

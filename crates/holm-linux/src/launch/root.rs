@@ -4,8 +4,7 @@
 //! tree contain files that programs of the workspace wrote in an earlier run.
 
 use super::LaunchPlan;
-use super::etc;
-use super::tree::PLAIN;
+use super::beneath::PLAIN;
 use crate::mounts;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::config::SIBLINGS;
@@ -122,9 +121,8 @@ impl NewRoot {
             .step(Part::Mount, "show holm itself")
     }
 
-    /// `/etc`, `/tmp`, home, and the user's toolchains.
+    /// `/tmp`, home, and the user's toolchains.
     pub fn make_places(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-        etc::mount(self, plan)?;
         self.show(
             &plan.keeper.dir.join("tmp"),
             Path::new("tmp"),
@@ -284,6 +282,11 @@ impl NewRoot {
         }
     }
 
+    /// Mounts a path of the new root on itself.
+    pub fn pin(&self, inside: &Path, attributes: u64) -> io::Result<()> {
+        pin(&self.directory(inside)?, attributes)
+    }
+
     pub fn link(&self, target: impl AsRef<Path>, inside: impl AsRef<Path>) -> io::Result<()> {
         Ok(symlinkat(
             target.as_ref(),
@@ -416,4 +419,15 @@ pub fn copy_mount(mount: &OwnedFd) -> io::Result<OwnedFd> {
 pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, "", place, "", flags)?)
+}
+
+/// Mounts a path on itself.
+pub(super) fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    let copy = open_tree(place, "", flags)?;
+    set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
+    attach(copy.as_fd(), place.as_fd())
 }

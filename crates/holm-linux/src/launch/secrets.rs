@@ -5,10 +5,10 @@
 use super::LaunchPlan;
 use super::root::{NewRoot, filesystem};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
+use holm_core::config::Inject;
 use holm_keeper::guest::SECRET_FILES;
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
-use holm_keeper::wire::Form;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<Option<OwnedFd>, Launc
         .keeper
         .secrets
         .iter()
-        .any(|grant| grant.form == Form::File)
+        .any(|grant| grant.form == Inject::File)
     {
         return Ok(None);
     }

@@ -1,23 +1,19 @@
 //! The project's tree: an overlay at `project.root`, with protected paths held in place.
 
 use super::LaunchPlan;
-use super::absent::{self, Absent, Layers};
-use super::root::{NewRoot, attach, overlay};
-use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
+use super::absent::{self, Absent, Layers, unprotectable};
+use super::beneath::{make_directories, open_plain};
+use super::root::{NewRoot, overlay, pin};
+use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY};
 use holm_keeper::directories::open_directory;
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
 use holm_keeper::wire::Defence;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat2};
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, open_tree};
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-
-pub(super) const OPEN: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-pub(super) const PLAIN: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     let open =
@@ -89,18 +85,6 @@ fn pin_way_to_root(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailur
     Ok(())
 }
 
-pub(super) fn make_directories(top: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let mut here = rustix::io::dup(top)?;
-    for name in path.iter() {
-        match mkdirat(&here, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        here = openat2(&here, name, OPEN | OFlags::DIRECTORY, Mode::empty(), PLAIN)?;
-    }
-    Ok(())
-}
-
 /// Makes the protected paths read-only and every directory above one a mount point: a read-only
 /// mount alone can be bypassed by renaming its parent.
 fn protect(
@@ -142,48 +126,4 @@ fn pin_beneath(tree: &OwnedFd, path: &Path, attributes: u64) -> Result<(), Errno
         opened => opened?,
     };
     pin(&place, attributes).map_err(number)
-}
-
-/// Opens a path without following symlinks, also not at its end: a mount on a symlink would leave
-/// its target unprotected.
-pub(super) fn open_plain(top: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
-    let place = openat2(top, path, OPEN, Mode::empty(), PLAIN)?;
-    match FileType::from_raw_mode(fstat(&place)?.st_mode) {
-        FileType::Symlink => Err(Errno::LOOP),
-        _ => Ok(place),
-    }
-}
-
-/// Mounts a path on itself.
-pub(super) fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    let copy = open_tree(place, "", flags)?;
-    set_attributes(copy.as_fd(), attributes, Reach::AllBelow)?;
-    attach(copy.as_fd(), place.as_fd())
-}
-
-pub(super) fn unprotectable(path: &Path, error: Errno) -> LaunchFailure {
-    let cause = match error {
-        Errno::LOOP => "it is a symbolic link, or one of its parents is".to_owned(),
-        Errno::NOTDIR => "one of its parents is a file".to_owned(),
-        other => io::Error::from(other).to_string(),
-    };
-    LaunchFailure {
-        part: Part::ProtectedPath,
-        step: format!("protect {}", path.display()),
-        cause,
-        errno: Some(error.raw_os_error()),
-    }
-}
-
-// === impl NewRoot ===
-
-impl NewRoot {
-    /// Mounts a path of the new root on itself.
-    pub fn pin(&self, inside: &Path, attributes: u64) -> io::Result<()> {
-        pin(&self.directory(inside)?, attributes)
-    }
 }

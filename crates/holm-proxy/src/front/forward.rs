@@ -4,10 +4,11 @@
 use super::Shared;
 use super::generation::{self, Clearing, Generation};
 use super::host::{self, Host, Wrong};
+use super::idle::Permit;
 use super::link::{NoAnswer, Upload};
 use super::names::WAITING;
 use super::pages::{Form, Page, Then};
-use super::pool::{Failed, Permit};
+use super::pool::Failed;
 use super::preview::{self, PreviewTarget};
 use super::relay::Relay;
 use super::request::{self, Arrival};

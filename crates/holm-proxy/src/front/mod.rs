@@ -8,6 +8,7 @@
 mod forward;
 mod generation;
 pub mod host;
+mod idle;
 mod in_flight;
 mod link;
 mod names;

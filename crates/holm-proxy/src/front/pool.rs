@@ -1,9 +1,7 @@
 //! A pool of connections into workspaces, limited per workspace.
-//!
-//! Connections are keyed by workspace id and port, so a reused label never gets a connection of an
-//! earlier workspace.
 
-use super::link::{Condition, Link, NoAnswer, Upload};
+use super::idle::{IdleConnections, Permit, PoolSlot};
+use super::link::{Link, NoAnswer, Upload};
 use super::relay::Relay;
 use super::wire::Wire;
 use super::{DoorLimits, Used};
@@ -14,48 +12,15 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub struct Pool<I> {
     inside: I,
     used: Used,
     idle: Arc<IdleConnections>,
     limits: DoorLimits,
-}
-
-/// The idle connections of all workspaces.
-#[derive(Default)]
-pub struct IdleConnections {
-    all: Mutex<HashMap<WorkspaceId, Workspace>>,
-    filled: Notify,
-}
-
-#[derive(Default)]
-struct Workspace {
-    active: Arc<AtomicUsize>,
-    ports: HashMap<u16, Shelf>,
-}
-
-#[derive(Default)]
-struct Shelf {
-    idle: Vec<Link>,
-    /// A single HTTP/2 connection carries all requests.
-    http2: Option<http2::SendRequest<Upload>>,
-}
-
-/// Permission for one more request to a workspace.
-pub struct Permit(Arc<AtomicUsize>);
-
-/// Where a connection is returned when its request is done.
-pub struct PoolSlot {
-    idle: Arc<IdleConnections>,
-    id: WorkspaceId,
-    port: u16,
 }
 
 /// Why a request to a workspace failed.
@@ -74,13 +39,6 @@ pub enum Failed {
     #[error("the workspace has {0} requests under way, which is as many as it may")]
     TooMany(usize),
 }
-
-/// Idle connections kept per port.
-const MOST_IDLE: usize = 32;
-
-/// Node closes connections after five idle seconds, others later. The pool closes earlier, so it
-/// rarely sends on a connection that the server is closing.
-const LONGEST_IDLE: Duration = Duration::from_secs(4);
 
 /// A connection idle for longer than this is checked before use, because the server may be closing
 /// it.
@@ -101,32 +59,13 @@ impl<I: Inside> Pool<I> {
 
     /// Closes connections that were idle too long. Poll it for as long as the pool is used.
     pub fn sweeping(&self) -> impl Future<Output = ()> + Send + use<I> {
-        let idle = Arc::clone(&self.idle);
-        async move {
-            loop {
-                idle.filled.notified().await;
-                while idle.sweep() {
-                    tokio::time::sleep(LONGEST_IDLE / 2).await;
-                }
-            }
-        }
+        Arc::clone(&self.idle).sweeping()
     }
 
     pub fn permit(&self, id: &WorkspaceId) -> Result<Permit, Failed> {
-        let active = {
-            let mut all = self.idle.locked();
-            match all.get(id) {
-                Some(workspace) => Arc::clone(&workspace.active),
-                None => Arc::clone(&all.entry(id.clone()).or_default().active),
-            }
-        };
-        let permit = Permit(active);
         let most = self.limits.per_workspace;
-        if permit.0.fetch_add(1, Ordering::Relaxed) < most {
-            Ok(permit)
-        } else {
-            Err(Failed::TooMany(most))
-        }
+        let permit = self.idle.permit(id, most);
+        permit.ok_or(Failed::TooMany(most))
     }
 
     /// Opens a new connection.
@@ -177,11 +116,7 @@ impl<I: Inside> Pool<I> {
     }
 
     fn slot(&self, id: &WorkspaceId, port: u16) -> PoolSlot {
-        PoolSlot {
-            idle: Arc::clone(&self.idle),
-            id: id.clone(),
-            port,
-        }
+        PoolSlot::new(&self.idle, id, port)
     }
 
     /// Sends a request over a shared HTTP/2 connection.
@@ -251,86 +186,4 @@ fn repeated(request: &Request<Upload>) -> Option<Request<Upload>> {
     *again.uri_mut() = request.uri().clone();
     *again.headers_mut() = request.headers().clone();
     Some(again)
-}
-
-// === impl IdleConnections ===
-
-impl IdleConnections {
-    fn locked(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Workspace>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, id: &WorkspaceId, port: u16) -> Option<Link> {
-        loop {
-            let mut link = self
-                .locked()
-                .get_mut(id)?
-                .ports
-                .get_mut(&port)?
-                .idle
-                .pop()?;
-            let is_young = link.idle_since.elapsed() < LONGEST_IDLE;
-            if is_young && link.condition() == Condition::Usable {
-                return Some(link);
-            }
-        }
-    }
-
-    fn put(&self, id: &WorkspaceId, port: u16, mut link: Link) {
-        link.idle_since = Instant::now();
-        let mut all = self.locked();
-        let Some(workspace) = all.get_mut(id) else {
-            return;
-        };
-        let shelf = workspace.ports.entry(port).or_default();
-        if shelf.idle.len() < MOST_IDLE {
-            shelf.idle.push(link);
-        }
-        drop(all);
-        self.filled.notify_one();
-    }
-
-    fn http2(&self, id: &WorkspaceId, port: u16) -> Option<http2::SendRequest<Upload>> {
-        self.locked().get(id)?.ports.get(&port)?.http2.clone()
-    }
-
-    fn set_http2(&self, id: &WorkspaceId, port: u16, sender: &http2::SendRequest<Upload>) {
-        if let Some(workspace) = self.locked().get_mut(id) {
-            workspace.ports.entry(port).or_default().http2 = Some(sender.clone());
-        }
-        self.filled.notify_one();
-    }
-
-    /// Returns whether connections are left that a later sweep must close.
-    fn sweep(&self) -> bool {
-        let mut all = self.locked();
-        all.retain(|_, workspace| {
-            workspace.ports.retain(|_, shelf| {
-                shelf
-                    .idle
-                    .retain(|link| link.idle_since.elapsed() < LONGEST_IDLE);
-                let is_open = |sender: &http2::SendRequest<_>| !sender.is_closed();
-                shelf.http2 = shelf.http2.take().filter(is_open);
-                !shelf.idle.is_empty() || shelf.http2.is_some()
-            });
-            !workspace.ports.is_empty() || Arc::strong_count(&workspace.active) > 1
-        });
-        !all.is_empty()
-    }
-}
-
-// === impl PoolSlot ===
-
-impl PoolSlot {
-    pub fn put(&self, link: Link) {
-        self.idle.put(&self.id, self.port, link);
-    }
-}
-
-// === impl Permit ===
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }

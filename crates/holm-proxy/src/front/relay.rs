@@ -1,8 +1,8 @@
 //! The body of a response: a page of holm's own, or a stream from a workspace.
 
+use super::idle::{Permit, PoolSlot};
 use super::in_flight::InFlightRequest;
 use super::link::{Condition, Link};
-use super::pool::{Permit, PoolSlot};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::Response;

@@ -1,7 +1,7 @@
 //! Copies bytes both ways on a connection that was upgraded (WebSocket and others).
 
+use super::idle::Permit;
 use super::link::Link;
-use super::pool::Permit;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};

@@ -1,6 +1,7 @@
 //! One outgoing connection, from accept to its entry in the egress record.
 
 use super::dial::NotDialled;
+use super::open::{Open, Target};
 use super::relay::{self, Relayed};
 use super::{Carried, Entry, EntryKind, Gateway, Process, Service, Surroundings};
 use holm_core::egress::{Reason, parse_query};
@@ -9,28 +10,10 @@ use rustix::net::sockopt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
-
-/// The destination that the program asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    Name(String),
-    Address(IpAddr),
-}
-
-/// A connection that is being made or carried, with a handle to cut it.
-pub struct Open {
-    pub target: Target,
-    pub port: u16,
-    /// The address that the program dialled; its address family is tried first.
-    pub asked: Option<IpAddr>,
-    address: OnceLock<IpAddr>,
-    reason: OnceLock<Reason>,
-    cut: Notify,
-}
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Registers a connection with the gateway until it is dropped.
 struct Registered<S: Surroundings> {
@@ -45,51 +28,6 @@ struct Registered<S: Surroundings> {
 pub struct Outward<S: Surroundings> {
     stream: TcpStream,
     registered: Registered<S>,
-}
-
-// === impl Open ===
-
-impl Open {
-    pub fn address(&self) -> Option<IpAddr> {
-        self.address.get().copied()
-    }
-
-    pub fn leads_to(&self, address: IpAddr) {
-        // Set only here, so it cannot be set already.
-        let _ = self.address.set(address);
-    }
-
-    pub fn cut(&self, reason: Reason) {
-        let _ = self.reason.set(reason);
-        self.cut.notify_one();
-    }
-
-    /// The entry for a connection that ended.
-    fn ended(&self, carried: Carried) -> EntryKind {
-        match self.reason.get() {
-            Some(reason) => EntryKind::Cut(carried, reason.clone()),
-            None => EntryKind::Connect(carried),
-        }
-    }
-
-    pub async fn is_cut(&self) {
-        self.cut.notified().await;
-    }
-
-    fn entry(&self, kind: EntryKind, process: Option<Process>) -> Entry {
-        let (name, address) = match &self.target {
-            Target::Name(name) => (Some(name.clone()), self.address()),
-            Target::Address(address) => (None, Some(*address)),
-        };
-        Entry {
-            kind,
-            name,
-            address,
-            port: Some(self.port),
-            process,
-            secrets: Vec::new(),
-        }
-    }
 }
 
 // === impl Registered ===
@@ -215,7 +153,7 @@ impl<S: Surroundings> Gateway<S> {
         let mut carried = Relayed::default();
         let is_cut = tokio::select! {
             () = relay::both(&mut inside, &mut outside, &self.0.buffers, &mut carried) => false,
-            () = open.cut.notified() => true,
+            () = open.is_cut() => true,
         };
         if is_cut {
             reset(&inside);
@@ -292,14 +230,7 @@ impl<S: Surroundings> Gateway<S> {
 
     fn register(&self, target: Target, port: u16, asked: Option<IpAddr>) -> Option<Registered<S>> {
         let slot = Arc::clone(&self.0.slots).try_acquire_owned().ok()?;
-        let open = Arc::new(Open {
-            target,
-            port,
-            asked,
-            address: OnceLock::new(),
-            reason: OnceLock::new(),
-            cut: Notify::new(),
-        });
+        let open = Arc::new(Open::new(target, port, asked));
         let number = self.next_number();
         self.open().insert(number, Arc::clone(&open));
         Some(Registered {
@@ -326,14 +257,7 @@ impl<S: Surroundings> Gateway<S> {
     }
 
     async fn serve_service(&self, service: &Service, stream: TcpStream) {
-        let open = Open {
-            target: Target::Name(service.name.clone()),
-            port: service.port,
-            asked: None,
-            address: OnceLock::new(),
-            reason: OnceLock::new(),
-            cut: Notify::new(),
-        };
+        let open = Open::new(Target::Name(service.name.clone()), service.port, None);
         let Ok(_slot) = Arc::clone(&self.0.slots).try_acquire_owned() else {
             self.record(open.entry(EntryKind::Refuse(Reason::TooMuch), None));
             return reset(&stream);
@@ -371,7 +295,7 @@ impl<S: Surroundings> Outward<S> {
         let mut carried = Relayed::default();
         let is_cut = tokio::select! {
             () = relay::both(&mut inside, &mut stream, &gateway.0.buffers, &mut carried) => false,
-            () = open.cut.notified() => true,
+            () = open.is_cut() => true,
         };
         if is_cut {
             reset(&stream);

@@ -1,7 +1,8 @@
 //! Turns a destination into a connection: checks every address against the policy, and dials only
 //! addresses that were checked.
 
-use super::connection::{Open, Target};
+use super::open::{Open, Target};
+use super::upstream::PATIENCE;
 use super::{Destination, Gateway, LookupFailure, Proxy, Surroundings};
 use holm_core::egress::Reason;
 use std::io;
@@ -12,9 +13,6 @@ use tokio::task::JoinSet;
 
 /// The head start of an address before the next one is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(250);
-
-/// The time limit for all addresses together.
-pub const PATIENCE: Duration = Duration::from_secs(45);
 
 pub enum NotDialled {
     Refused {

@@ -9,6 +9,7 @@ mod dial;
 mod entry;
 mod lookup;
 mod names;
+mod open;
 mod placeholders;
 mod relay;
 mod resolver;
@@ -23,10 +24,10 @@ pub use placeholders::{
 
 pub use upstream::Proxy;
 
-use connection::Open;
 use holm_core::egress::{Policy, Ports, Reason, parse_query};
 use lookup::Lookups;
 use names::Names;
+use open::Open;
 use relay::Buffers;
 use std::collections::{BTreeSet, HashMap};
 use std::io;

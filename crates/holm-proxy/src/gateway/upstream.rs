@@ -3,12 +3,15 @@
 //!
 //! The policy was checked before. The proxy resolves the name, so its address is not known here.
 
-use super::dial::PATIENCE;
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+/// The time limit for a connection, with all addresses of a name together.
+pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// The longest head of an answer.
 const LONGEST_HEAD: usize = 16 * 1024;

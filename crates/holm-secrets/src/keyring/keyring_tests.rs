@@ -137,9 +137,9 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     desktop.start(Some("open sesame"));
     let open = |desktop: &Desktop| Vault::open(data.path(), desktop.at()).unwrap();
     let mut vault = open(&desktop);
-    assert_eq!(vault.place(), None);
+    assert_eq!(vault.storage(), None);
     vault.put(vec![(entry(), value("first value"))]).unwrap();
-    assert_eq!(vault.place(), Some(KeyStorage::Keyring));
+    assert_eq!(vault.storage(), Some(KeyStorage::Keyring));
     let revealed = |vault: &Vault| {
         let found = vault.get(&Scope::User, "KEY");
         found.map(|found| found.unwrap().1.reveal().to_owned())
@@ -161,7 +161,7 @@ fn the_first_key_goes_into_the_keyring_and_no_other_takes_its_place() {
     let before = std::fs::read(data.path().join("key.json")).unwrap();
     let mut gone = open(&desktop);
     assert!(gone.is_locked());
-    assert_eq!(gone.place(), Some(KeyStorage::Keyring));
+    assert_eq!(gone.storage(), Some(KeyStorage::Keyring));
     let refused = gone.put(vec![(entry(), value("second value"))]);
     let is_absent =
         |error: VaultError| matches!(error, VaultError::Keyring(KeyringError::Absent(_)));
@@ -198,7 +198,7 @@ fn a_keyring_that_is_locked_or_not_there_leaves_the_first_key_to_the_file() {
         let data = tempfile::tempdir().unwrap();
         let mut vault = Vault::open(data.path(), desktop.at()).unwrap();
         vault.put(vec![(entry(), value("some value"))]).unwrap();
-        assert_eq!(vault.place(), Some(KeyStorage::File));
+        assert_eq!(vault.storage(), Some(KeyStorage::File));
     }
     let none = Keyring::at(Some(
         "unix:path=/nonexistent/bus;tcp:host=localhost".to_owned(),

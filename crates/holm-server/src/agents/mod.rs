@@ -2,11 +2,13 @@
 //! the user's settings name, or what holm knows that the agent needs ([`sign_in`], [`home`]). Called
 //! for runs and sessions.
 
+mod documents;
 mod home;
 pub mod renewal;
 mod sign_in;
 
 use super::App;
+use documents::read;
 use holm_config::known_agents::table;
 use holm_core::agents::known::KnownAgent;
 use holm_core::agents::{Agents, Called, Consent};
@@ -17,7 +19,7 @@ use holm_core::trust::Ask;
 use holm_core::{Code, Fault, ProjectId};
 use holm_engine::{Credential, Existing, HomeFile, Provision, try_blocking};
 use holm_keeper::roots;
-use home::{Share, bring, read};
+use home::{Share, bring};
 use sign_in::Agent as Meant;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

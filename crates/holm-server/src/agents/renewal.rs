@@ -4,7 +4,8 @@
 //! The answer comes from the keeper, which asked the token host itself with the user's refresh
 //! token. No file of a workspace and no word of a program inside is ever written to the user's copy.
 
-use super::sign_in::{Agent, Held, held, held_in, text};
+use super::documents::text;
+use super::sign_in::{Agent, Held, held, held_in};
 use crate::App;
 use crate::secrets::happening;
 use holm_config::known_agents::{print, put_at, table};

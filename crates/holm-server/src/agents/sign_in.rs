@@ -3,7 +3,7 @@
 //! The files are read where the user's agent keeps them. A workspace gets the listed keys of each,
 //! with a token in the place of every value.
 
-use super::home::{document, read_document};
+use super::documents::document;
 use crate::secrets::Keeping;
 use holm_config::known_agents::{kept, put_at, table};
 use holm_core::agents::known::{KnownAgent, Service, SignIn as Listed};
@@ -286,10 +286,4 @@ fn merge(document: &mut Json, more: Json) {
         }
         (document, more) => *document = more,
     }
-}
-
-/// Reads a whole file as text, for callers that replace the file.
-pub fn text(path: &Path) -> Result<String, String> {
-    let bytes = read_document(path)?;
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }

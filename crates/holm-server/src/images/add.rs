@@ -3,16 +3,15 @@
 //! The work has a thread of its own: it hashes, writes and flushes, which would hold up other requests.
 
 use super::fault::{import_fault, invalid, not_one, pull_fault, store_fault};
-use super::reach;
+use super::reach::{self, PullWish};
 use crate::App;
 use crate::uploads::Received;
-use holm_core::egress::Policy;
 use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_core::{Code, Fault};
 use holm_engine::{Progress, try_blocking};
 use holm_image::{
-    Credentials, Descriptor, Images, Imported, Limits, Platform, StoredImage, Writing,
-    import_archive, pull,
+    ArchiveLimits, Descriptor, Images, Imported, Platform, StoredImage, Writing, import_archive,
+    pull,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,15 +19,6 @@ use std::io::BufReader;
 use std::sync::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-
-/// An image to pull, and what the pull may do.
-pub struct PullWish {
-    pub reference: ImageReference,
-    /// For the registry of the reference.
-    pub credentials: Option<Credentials>,
-    /// Which hosts may be asked: the egress rules of the project, or of the user.
-    pub policy: Policy,
-}
 
 // === impl App ===
 
@@ -84,7 +74,7 @@ impl App {
             progress.report("import", 0, 0);
             let writing = images.begin().map_err(store_fault)?;
             let file = BufReader::with_capacity(1 << 16, file);
-            let found = import_archive(&writing, file, &Platform::host(), Limits::default());
+            let found = import_archive(&writing, file, &Platform::host(), ArchiveLimits::default());
             let named = named(found.map_err(import_fault)?, name)?;
             let adding = Adding {
                 images: &images,

@@ -7,7 +7,7 @@ mod add;
 mod fault;
 mod reach;
 
-pub use add::PullWish;
+pub use reach::PullWish;
 
 use crate::App;
 use crate::failure::{Answer, Body, Failure, bad_request, error_body};

@@ -1,12 +1,12 @@
 //! How a pull reaches a registry: by the egress rules it was given, through the proxy and with the CAs of the user's
 //! settings, without TLS only on loopback.
 
-use super::PullWish;
 use futures_util::FutureExt;
 use holm_core::config::{Address, EgressMode};
 use holm_core::egress::Policy;
+use holm_core::image_reference::ImageReference;
 use holm_core::{Code, Fault};
-use holm_image::{Access, Connection, Destination, Dial, PullBounds, trusting};
+use holm_image::{Access, Connection, Credentials, Destination, Dial, PullBounds, trusting};
 use holm_keeper::plan::NetworkSource;
 use holm_keeper::roots;
 use holm_proxy::gateway::certificates;
@@ -14,6 +14,15 @@ use holm_proxy::outgoing::{Outgoing, OutgoingError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+/// An image to pull, and what the pull may do.
+pub struct PullWish {
+    pub reference: ImageReference,
+    /// For the registry of the reference.
+    pub credentials: Option<Credentials>,
+    /// Which hosts may be asked: the egress rules of the project, or of the user.
+    pub policy: Policy,
+}
 
 /// Reads the settings as they are now.
 pub fn access(

@@ -39,14 +39,14 @@ const DELETED: &str = "deleted";
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Since {
+pub struct ReviewQuery {
     /// `look` (default), `base`, or a turn (`@2`).
     since: Option<String>,
 }
 
 operations! {
     /// Risks, evidence and changed files of the last turn.
-    get "/workspaces/{id}/review" "review" review of (WorkspaceKey, Since) -> Review;
+    get "/workspaces/{id}/review" "review" review of (WorkspaceKey, ReviewQuery) -> Review;
     /// Records that a person looked at a turn.
     post "/workspaces/{id}/review" "review_looked" looked
         of (WorkspaceKey) sends Looked -> Review;
@@ -70,7 +70,7 @@ async fn review(
     State(app): State<Arc<App>>,
     caller: Caller,
     WorkspaceKey(id): WorkspaceKey,
-    Parameters(since): Parameters<Since>,
+    Parameters(since): Parameters<ReviewQuery>,
 ) -> Answer<Review> {
     let from = from_text(since.since.as_deref())?;
     let among = match caller {

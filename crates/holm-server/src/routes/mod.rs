@@ -3,15 +3,13 @@
 //! One task ([`task`]) owns all of it and follows the engine and the keepers; the rest of the
 //! server reads the [`Table`] that it fills, and sends requests through [`Routes`].
 
-mod canonical;
 pub mod holder;
-mod hosting;
 mod serve;
 mod task;
 mod workspace;
 
-pub use canonical::CheckedOut;
 pub use serve::routes;
+pub use task::CheckedOut;
 
 use super::events::Events;
 use holm_api::workspace::Port as WirePort;

@@ -3,13 +3,13 @@
 //! Everything here blocks for a moment (files are written to disk); routes call it through
 //! [`try_blocking`](holm_engine::try_blocking). A value leaves only towards a workspace's keeper.
 
-use holm_core::config::{Inject, SETUP_RECEIVER};
+use holm_core::config::SETUP_RECEIVER;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{Purpose, Secret, SecretSource};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::clock::{self, Clock};
 use holm_engine::store::{RecordHead, Store};
-use holm_keeper::wire::{Form, Grant};
+use holm_keeper::wire::Grant;
 use holm_secrets::audit::{Broken, Chain, EXPIRED, Happening, Head, Line, RECEIVED, WITHDRAWN};
 use holm_secrets::authority::Authority;
 use holm_secrets::keyring::{Keyring, KeyringError};
@@ -281,11 +281,7 @@ impl Keeping {
                 };
                 Ok(Grant {
                     name: secret.name.clone(),
-                    form: match secret.inject {
-                        Inject::Env => Form::Env,
-                        Inject::File => Form::File,
-                        Inject::Placeholder => Form::Placeholder,
-                    },
+                    form: secret.inject,
                     to: secret.to.clone(),
                     value,
                     expires_at,
@@ -376,7 +372,7 @@ impl Keeping {
 
     /// Unlocks the vault. The user may have to type something meanwhile, so no lock is held.
     pub fn unlock(&self, passphrase: Option<&Value>, who: &str) -> Result<(), Fault> {
-        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.place()).flatten()))?;
+        let place = self.with(|vault| Ok(vault.is_locked().then(|| vault.storage()).flatten()))?;
         match (place, passphrase) {
             (Some(KeyStorage::Keyring), _) => {
                 let unlocked = self.keyring.unlock().map_err(VaultError::Keyring);

@@ -50,8 +50,8 @@ async fn rotate(
 ) -> Answer<KeyState> {
     let secrets = Arc::clone(&app.secrets);
     let state = try_blocking(move || {
-        let place = secrets.with(|vault| Ok(vault.place()))?;
-        let protection = match (rotate.passphrase, rotate.keep_in, place) {
+        let storage = secrets.with(|vault| Ok(vault.storage()))?;
+        let protection = match (rotate.passphrase, rotate.keep_in, storage) {
             (Some(passphrase), None, _) => Some(Protection::Passphrase(passphrase)),
             (Some(_), Some(_), _) => {
                 return Err(bad_request("`passphrase` and `keep_in` exclude each other").0);
@@ -80,8 +80,8 @@ async fn rotate(
 fn key_state(vault: &Vault) -> KeyState {
     KeyState {
         sealed: vault.entries().count(),
-        passphrase: vault.place() == Some(KeyStorage::Passphrase),
-        key: vault.place().map(|place| place.as_str().to_owned()),
+        passphrase: vault.storage() == Some(KeyStorage::Passphrase),
+        key: vault.storage().map(|storage| storage.as_str().to_owned()),
     }
 }
 
@@ -226,7 +226,7 @@ impl App {
         let found = try_blocking(move || {
             let place = secrets.with(|vault| {
                 vault.check()?;
-                Ok(vault.place())
+                Ok(vault.storage())
             })?;
             Ok(match place {
                 Some(KeyStorage::Keyring) => "the key is in the keyring of your desktop".to_owned(),

@@ -17,7 +17,6 @@ use axum::extract::{FromRequest, Request, State};
 use axum::{Json, body::Bytes};
 use holm_api::secret::{
     Declared, DeclaredList, Give, HandedOver, RemoveSecret, Scope, Secret, SecretList, SetSecret,
-    Source,
 };
 use holm_core::fault::with_causes;
 use holm_core::plan::State as WorkspaceState;
@@ -105,7 +104,7 @@ async fn list(State(app): State<Arc<App>>) -> Answer<SecretList> {
                     Err(error @ VaultError::Keyring(_)) => Some(with_causes(&error)),
                     _ => None,
                 },
-                key: vault.place().map(|place| place.as_str().to_owned()),
+                key: vault.storage().map(|storage| storage.as_str().to_owned()),
             })
         })
     });
@@ -341,12 +340,7 @@ impl App {
         let declared = spec.secrets.iter().zip(states);
         let declared = declared.map(|(secret, (state, until))| Declared {
             name: secret.name.clone(),
-            from: match &secret.source {
-                SecretSource::Env(name) => Source::Env(name.clone()),
-                SecretSource::File(path) => Source::File(path.clone()),
-                SecretSource::Command(argv) => Source::Command(argv.clone()),
-                SecretSource::Stored => Source::Stored,
-            },
+            from: secret.source.clone(),
             inject: secret.inject.as_str().to_owned(),
             to: secret.to.clone(),
             state: state.to_owned(),

@@ -4,10 +4,11 @@
 //! The CA's key is sealed in the vault like every value, and never leaves the daemon.
 
 use super::keeping::{Keeping, entry, lock};
+use holm_core::config::Inject;
 use holm_core::config::{Destination, HostPattern};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault};
-use holm_keeper::wire::{Form, Grant, Standin};
+use holm_keeper::wire::{Grant, Standin};
 use holm_secrets::Value;
 use holm_secrets::authority::{Authority, AuthorityError, Leaf};
 use holm_secrets::vault::{Scope, VaultError};
@@ -30,7 +31,7 @@ impl Keeping {
         mut grants: Vec<Grant>,
     ) -> Result<Vec<Grant>, Fault> {
         for grant in &mut grants {
-            if grant.form != Form::Placeholder {
+            if grant.form != Inject::Placeholder {
                 continue;
             }
             let declared = spec.secrets.iter().find(|secret| secret.name == grant.name);

@@ -3,7 +3,7 @@
 use crate::conformance::{at, project, workspace};
 use holm_core::RunId;
 use holm_core::run::RunState;
-use holm_engine::review::{CommentDetails, CommentRecord};
+use holm_engine::review::{CommentDetails, CommentRecord, Delivered};
 use holm_engine::run::{RunDetails, RunFilter, RunRecord};
 use holm_engine::store::{Store, StoreError};
 use std::sync::Barrier;
@@ -64,7 +64,7 @@ fn comments_are_delivered_to_one_run_that_starts(
         let delivered: Vec<_> = comments.map(|one| one.details.delivered).collect();
         delivered
     };
-    let to = |run: &RunRecord| Some(format!("run {}", run.id));
+    let to = |run: &RunRecord| Some(Delivered::Run(run.id.to_string()));
     let (mut first, second) = (with(&[1, 2]), with(&[2]));
     assert_eq!(store.insert_run(&first).unwrap(), None);
     assert_eq!(delivered(), [to(&first), to(&first)]);

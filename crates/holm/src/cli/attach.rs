@@ -12,7 +12,7 @@ use super::lines::Lines;
 use super::output::BROKEN_PIPE_EXIT;
 use super::signals::{SignalAction, Signals};
 use super::stream::{Stream, Writer, read_stdin};
-use super::terminal::{self, RawMode};
+use super::terminal::{self, Attachment, RawMode};
 use super::{connect, resolve};
 use bytes::Bytes;
 use holm_api::client::{Client, ExecEvent, ExecReceiver, ExecSender, ExecSocket};
@@ -32,17 +32,6 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const WAITS_FOR_ANOTHER: &str =
     "the daemon was stopped; the command goes on, and this waits for `holm daemon start`";
-
-/// How the command's streams are connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
-    /// A terminal on both ends.
-    Terminal,
-    /// Exact bytes on stdin, stdout and stderr.
-    Pipes,
-    /// JSON Lines on stdout.
-    Lines,
-}
 
 /// The workspace that a command runs in.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,11 @@
 //! `holm check`: runs the project's checks on the tree of a workspace, each in a fresh workspace, and waits for them.
 
-use super::attach::Attachment;
 use super::completions::labels;
 use super::figures::{clock, duration, here_and_now};
 use super::output::{BAD, FAINT, GOOD, HINT, WARNING, printable};
 use super::progress::Progress;
-use super::run::INTERRUPTED;
-use super::signals::Signals;
+use super::signals::{INTERRUPTED, Signals};
+use super::terminal::Attachment;
 use super::turns::short;
 use super::{Context, Outcome, connect, resolve};
 use clap::Args;

@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::output::{self, GOOD};
-use super::trust::may_ask;
+use super::trust_question::may_ask;
 use holm_api::client::Client;
 use holm_api::project::{SignInDecision, TrustApprove};
 use holm_config::daemon_user::DaemonUser;

@@ -1,8 +1,9 @@
 //! `holm enter`: an interactive shell inside, on a fresh terminal.
 
-use super::attach::{Attachment, Target, attach};
+use super::attach::{Target, attach};
 use super::completions::labels;
 use super::exec::outer_terminal;
+use super::terminal::Attachment;
 use super::{Context, Outcome, connect, resolve, terminal};
 use clap::Args;
 use holm_api::exec::{Bytes, Start};

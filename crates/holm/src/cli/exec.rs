@@ -1,7 +1,8 @@
 //! `holm exec`: runs a command inside; its bytes, signals and exit code are passed through.
 
-use super::attach::{Attachment, Target, attach};
+use super::attach::{Target, attach};
 use super::completions::labels;
+use super::terminal::Attachment;
 use super::{Context, Outcome, connect, resolve, terminal};
 use clap::Args;
 use holm_api::exec::Start;

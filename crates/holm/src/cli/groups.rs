@@ -2,7 +2,6 @@
 //! Used by `ls` and by `holm` without a command.
 
 use super::figures::{age, cut};
-use super::ls::start_of;
 use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, printable};
 use clap::builder::styling::Style;
 use holm_api::Workspace;
@@ -18,6 +17,9 @@ use holm_core::service::status::ServiceStatus;
 use holm_core::session::protocol::{Session, SessionState};
 use jiff::Timestamp;
 use std::mem;
+
+/// The length of an abbreviated commit id.
+const SHORT_COMMIT: usize = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -438,6 +440,15 @@ impl Row {
             "□" => FAINT,
             _ => HINT,
         }
+    }
+}
+
+/// The commit or ref that the workspace started from, abbreviated.
+pub fn start_of(workspace: &Workspace) -> String {
+    match (&workspace.reference, &workspace.commit) {
+        (Some(reference), _) => reference.clone(),
+        (None, Some(commit)) => commit.chars().take(SHORT_COMMIT).collect(),
+        (None, None) => "-".to_owned(),
     }
 }
 

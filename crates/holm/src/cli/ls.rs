@@ -1,7 +1,7 @@
 //! `holm ls`: the workspaces of all projects, or the trash.
 
 use super::figures::{age, span};
-use super::groups::{self, Activity, Page};
+use super::groups::{self, Activity, Page, start_of};
 use super::output::{FAINT, STRONG, WARNING, printable};
 use super::table::Table;
 use super::{Context, Outcome, connect, terminal};
@@ -27,9 +27,6 @@ pub struct LsArgs {
     #[arg(short, long, conflicts_with = "trash")]
     long: bool,
 }
-
-/// The length of an abbreviated commit id.
-const SHORT_COMMIT: usize = 7;
 
 pub fn run(context: &Context, arguments: LsArgs) -> Outcome {
     let is_grouped = !arguments.trash && !arguments.long && !context.output.is_json();
@@ -196,15 +193,6 @@ pub fn state(workspace: &Workspace) -> String {
     match &workspace.reason {
         Some(reason) => format!("{} ({reason})", workspace.state),
         None => workspace.state.clone(),
-    }
-}
-
-/// The commit or ref that the workspace started from, abbreviated.
-pub fn start_of(workspace: &Workspace) -> String {
-    match (&workspace.reference, &workspace.commit) {
-        (Some(reference), _) => reference.clone(),
-        (None, Some(commit)) => commit.chars().take(SHORT_COMMIT).collect(),
-        (None, None) => "-".to_owned(),
     }
 }
 

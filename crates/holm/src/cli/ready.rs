@@ -2,9 +2,9 @@
 //! why, its last output, and what to type. Used by `up`, `start`, `restart` and `service`.
 
 use super::figures::duration;
+use super::left::Left;
 use super::output::{BAD, FAINT, GOOD, HINT, STRONG, WARNING, for_bar, has_glyphs, printable};
 use super::progress::{LINE_EVERY, PATIENCE};
-use super::up::Left;
 use super::{Context, Outcome, connect, exit_code};
 use futures_util::future::join_all;
 use holm_api::Workspace;

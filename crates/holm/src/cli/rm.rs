@@ -5,7 +5,7 @@ use super::figures::day;
 use super::{Context, Outcome, several};
 use clap::Args;
 use holm_api::Workspace;
-use holm_api::client::Removal;
+use holm_core::trash::Removal;
 
 /// Remove workspaces: stop them and move them to the trash
 ///

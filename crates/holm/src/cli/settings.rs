@@ -7,7 +7,7 @@
 
 use super::Context;
 use super::send::{self, SharedRefs, Wanted};
-use super::trust::{approved_by_person, may_ask, not_trusted};
+use super::trust_question::{approved_by_person, may_ask, not_trusted};
 use super::user_checkout::{self, Checkout};
 use crate::wiring::asks_about_git_settings;
 use holm_api::client::Client;

@@ -1,8 +1,11 @@
 //! The signals of this process while a command runs inside; used by [`super::attach`].
 
-use super::attach::Attachment;
+use super::terminal::Attachment;
 use holm_core::{Code, Fault};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// A shell's code for an interrupted program.
+pub const INTERRUPTED: u8 = 130;
 
 /// The signals that are handled while a command runs inside.
 pub struct Signals {

@@ -1,5 +1,6 @@
-//! The user's terminal: its size, and raw mode that ends with its value.
+//! The user's terminal: whether a command gets it, its size, and raw mode that ends with its value.
 
+use holm_core::session::Size;
 use holm_core::{Code, Fault};
 use rustix::termios::{OptionalActions, Termios};
 use std::io::IsTerminal;
@@ -10,10 +11,15 @@ pub struct RawMode {
     before: Termios,
 }
 
+/// How the streams of a command inside are connected to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    pub rows: u16,
-    pub cols: u16,
+pub enum Attachment {
+    /// A terminal on both ends.
+    Terminal,
+    /// Exact bytes on stdin, stdout and stderr.
+    Pipes,
+    /// JSON Lines on stdout.
+    Lines,
 }
 
 /// Whether a program inside should get a terminal: stdin and stdout are one, and this job has it. A

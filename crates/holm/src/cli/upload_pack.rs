@@ -1,7 +1,8 @@
 //! `holm upload-pack`: what git runs in place of `git upload-pack`, to reach the one inside a
 //! workspace. Never typed by people; `fetch`, `apply` and `merge` name it to `git fetch`.
 
-use super::attach::{Attachment, Target, attach};
+use super::attach::{Target, attach};
+use super::terminal::Attachment;
 use super::{Context, Outcome, connect};
 use clap::Args;
 use holm_api::client::Client;

@@ -3,11 +3,11 @@
 use super::{Call, value_of};
 use crate::resolve;
 use holm_api::Workspace;
-use holm_api::client::Removal;
 use holm_api::port::Checkout;
 use holm_api::service::{Action, ServiceAct, ServiceList};
 use holm_api::workspace::{Fork, Reset, TakeSnapshot};
 use holm_core::service::graph::Verdict;
+use holm_core::trash::Removal;
 use holm_core::{Code, Fault, WorkspaceId};
 use serde_json::Value;
 use std::time::Duration;

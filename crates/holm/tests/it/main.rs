@@ -147,6 +147,7 @@ mod terminal_output;
 mod tidy;
 mod tidy_arguments;
 mod tidy_crates;
+mod tidy_modules;
 mod toolchains;
 mod top;
 mod trash;

@@ -50,7 +50,7 @@ const ONE_THING: [(&str, &str, &str); 12] = [
         "both sides of a connection",
     ),
     (
-        "holm-server/src/routes/hosting.rs",
+        "holm-server/src/routes/task/hosting.rs",
         "(host_port, bound)",
         "a port and its listener",
     ),
@@ -60,7 +60,7 @@ const ONE_THING: [(&str, &str, &str); 12] = [
         "a question and its answer",
     ),
     (
-        "holm/src/cli/trust.rs",
+        "holm/src/cli/trust_question.rs",
         "(check, report)",
         "a question and its answer",
     ),

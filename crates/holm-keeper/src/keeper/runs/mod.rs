@@ -4,11 +4,10 @@
 
 mod work;
 
-use super::connection::send_answer;
-use super::registry::Registry;
+use super::Registry;
 use crate::runs::write::{ROOM, Writer};
 use crate::runs::{self, directory};
-use crate::wire::Answer;
+use crate::wire::{Answer, send_answer};
 use holm_core::run::{RunOrder, RunSeen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;

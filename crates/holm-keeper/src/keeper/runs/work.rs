@@ -3,11 +3,11 @@
 
 use super::{Assignment, Held};
 use crate::inside::{self, END_RUN, RUN_MARK, SUBREAPER};
-use crate::keeper::registry::{KILLED, Registry, Started};
 use crate::keeper::secrets::Receiver;
 use crate::keeper::services;
 use crate::keeper::waiting::Waiting;
-use crate::keeper::{exec, limits};
+use crate::keeper::{KILLED, Registry, Started};
+use crate::keeper::{limits, program};
 use crate::runs::Stream;
 use crate::runs::write::Writer;
 use crate::stdio::PIPES;
@@ -123,7 +123,7 @@ fn begin<'a>(
     let spawn = Spawn {
         sequence: 0,
         argv: ours.into_iter().chain(order.argv).collect(),
-        env: exec::environment(registry, None, added),
+        env: program::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
         domain: registry.secrets.domain(receiver),
@@ -138,7 +138,7 @@ fn begin<'a>(
     held.leader.store(pid, Ordering::SeqCst);
     registry.secrets.note_given(receiver, given.received, pid);
     let masker = || Masker::new(registry.secrets.known());
-    let [stdin, stdout, stderr] = exec::three(ends)?;
+    let [stdin, stdout, stderr] = program::three(ends)?;
     let outputs = [stdout, stderr];
     for descriptor in outputs.iter().chain([&stdin]) {
         rustix::io::ioctl_fionbio(descriptor, true)?;

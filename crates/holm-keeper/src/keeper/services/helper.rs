@@ -1,11 +1,10 @@
 //! Helper processes inside for services, and the environments of programs.
 
 use crate::inside::{self, MARK};
-use crate::keeper::exec;
-use crate::keeper::registry::{Registry, Started};
+use crate::keeper::program;
+use crate::keeper::{Registry, Started};
 use crate::stdio::NOTHING;
-use crate::wire::{Domain, ServiceWish, Spawn};
-use holm_core::service::Wish;
+use crate::wire::{Domain, Spawn};
 use holm_core::spec::Service;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, PipeReader};
@@ -24,11 +23,11 @@ pub fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<
     let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
     let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
     added.push((MARK.into(), service.name.clone().into()));
-    exec::environment(registry, None, added)
+    program::environment(registry, None, added)
 }
 
 pub fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
-    exec::environment(registry, None, Vec::new())
+    program::environment(registry, None, Vec::new())
 }
 
 /// Starts our own program inside; its exit code comes on the pipe.
@@ -92,13 +91,4 @@ pub fn has_hung_up(stream: &UnixStream) -> bool {
         tv_nsec: 0,
     };
     matches!(poll(&mut sources, Some(&now)), Ok(1..))
-}
-
-pub fn wish_of(wish: ServiceWish) -> Wish {
-    match wish {
-        ServiceWish::Start => Wish::Start,
-        ServiceWish::Stop => Wish::Stop,
-        ServiceWish::Restart => Wish::Restart,
-        ServiceWish::Rebuild => Wish::Rebuild,
-    }
 }

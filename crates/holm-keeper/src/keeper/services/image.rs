@@ -4,10 +4,10 @@
 //! after the grace period, everything else in the room is killed.
 
 use crate::inside::MARK;
-use crate::keeper::exec;
-use crate::keeper::registry::{Registry, Started};
+use crate::keeper::program;
 use crate::keeper::rooms::Room;
 use crate::keeper::secrets::Receiver;
+use crate::keeper::{Registry, Started};
 use crate::room::RoomPlan;
 use crate::stdio::NOTHING;
 use crate::wire::{Domain, Spawn, StdStream};
@@ -78,7 +78,7 @@ impl Entered {
             (b"PATH".to_vec(), PATH.into()),
             (b"HOME".to_vec(), self.room.home().into()),
         ];
-        let own = exec::environment(registry, None, Vec::new()).into_iter();
+        let own = program::environment(registry, None, Vec::new()).into_iter();
         environment.extend(own.filter(|(name, _)| {
             name.starts_with(b"HOLM_") || TAKEN_OVER.contains(&name.as_slice())
         }));

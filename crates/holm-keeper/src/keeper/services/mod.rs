@@ -14,11 +14,11 @@ mod probe;
 mod run;
 mod unbuilt;
 
-use super::registry::Registry;
+use super::Registry;
 use crate::directories::WorkspaceDirs;
-use crate::wire::{Answer, ServiceWish};
+use crate::wire::{Answer, send_answer};
 pub(super) use helper::{end_tree, helper, plain_environment};
-use helper::{environment, has_hung_up, wish_of};
+use helper::{environment, has_hung_up};
 use holm_core::service::graph::{Declared, Graph, Verdict};
 use holm_core::service::status::{ServiceStatus, Services as Snapshot};
 use holm_core::service::{Event, Order, Readiness, Rules, Wish};
@@ -194,15 +194,13 @@ impl Services {
     }
 
     /// Carries out a request for one service; returns when it has begun.
-    pub fn wish(&self, name: &str, wish: ServiceWish) -> Answer {
-        let (name, wish) = (name.to_owned(), wish_of(wish));
+    pub fn wish(&self, name: &str, wish: Wish) -> Answer {
+        let name = name.to_owned();
         self.request(|reply| Message::Wish { name, wish, reply })
     }
 
     /// Lets the services react to a move; returns when that has begun.
-    pub fn react(&self, wishes: Vec<(String, ServiceWish)>) -> Answer {
-        let wishes = wishes.into_iter();
-        let wishes: Vec<_> = wishes.map(|(name, wish)| (name, wish_of(wish))).collect();
+    pub fn react(&self, wishes: Vec<(String, Wish)>) -> Answer {
         if wishes.is_empty() {
             Answer::Done
         } else {
@@ -252,7 +250,7 @@ impl Services {
                 (state.version, state.reported.clone(), state.is_over)
             };
             if reported != Some(version) {
-                super::connection::send_answer(stream, &Answer::Services(services))?;
+                send_answer(stream, &Answer::Services(services))?;
                 reported = Some(version);
             }
             if is_over || has_hung_up(stream) {

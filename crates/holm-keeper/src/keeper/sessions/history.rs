@@ -20,7 +20,7 @@ pub struct History {
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Since<'a> {
+pub struct OutputSince<'a> {
     pub text: &'a str,
     /// Requested bytes before it that are no longer stored.
     pub missed: u64,
@@ -33,7 +33,7 @@ impl History {
         self.dropped + self.text.len() as u64
     }
 
-    pub fn since(&self, cursor: u64) -> Since<'_> {
+    pub fn since(&self, cursor: u64) -> OutputSince<'_> {
         let missed = self.dropped.saturating_sub(cursor);
         let from = cursor.saturating_sub(self.dropped);
         let mut from = usize::try_from(from)
@@ -42,7 +42,7 @@ impl History {
         while !self.text.is_char_boundary(from) {
             from += 1;
         }
-        Since {
+        OutputSince {
             text: &self.text[from..],
             missed,
         }

@@ -14,9 +14,9 @@ mod sieve;
 mod terminal;
 mod viewer;
 
-use super::exec;
-use super::registry::{Registry, Started};
+use super::program;
 use super::secrets::Receiver;
+use super::{Registry, Started};
 use crate::directories::WorkspaceDirs;
 use crate::records::ended_sessions;
 use crate::wire::Spawn;
@@ -181,8 +181,8 @@ impl Sessions {
         let spawn = Spawn {
             sequence: 0,
             argv: new.argv.clone(),
-            env: exec::environment(registry, Some(model::TERM), added),
-            cwd: exec::directory(registry, new.cwd.clone()),
+            env: program::environment(registry, Some(model::TERM), added),
+            cwd: program::directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
             domain: registry.secrets.domain(receiver),
             streams: None,
@@ -201,8 +201,8 @@ impl Sessions {
         registry.secrets.note_given(receiver, given.received, pid);
         let master = ends.into_iter().next();
         let master = master
-            .filter(exec::is_terminal)
-            .ok_or_else(|| failed(exec::NO_TERMINAL.into()))?;
+            .filter(program::is_terminal)
+            .ok_or_else(|| failed(program::NO_TERMINAL.into()))?;
         rustix::io::ioctl_fionbio(&master, true)
             .map_err(io::Error::from)
             .map_err(broken)?;

@@ -1,11 +1,10 @@
 //! The daemon's session requests on the control socket.
 
-use super::super::connection::send_answer;
-use super::super::registry::Registry;
+use super::super::Registry;
 use super::Sessions;
 use super::shared::Until;
 use super::viewer::Arriving;
-use crate::wire::Answer;
+use crate::wire::{Answer, send_answer};
 use holm_core::session::protocol::{Attach, SessionRequest, SessionResponse};
 use holm_core::{Code, Fault};
 use regex::RegexBuilder;

@@ -6,7 +6,7 @@
 mod ending;
 mod masking;
 
-use super::super::registry::Registry;
+use super::super::Registry;
 use super::notices::Pace;
 use super::shared::{Inner, Kept, MOST_INPUT, Shared};
 use super::viewer::{Arriving, Viewer};

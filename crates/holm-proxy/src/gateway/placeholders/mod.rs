@@ -47,7 +47,7 @@ pub struct Placeholder {
     /// Normalised names, and ports.
     pub hosts: Vec<(String, u16)>,
     pub expires_at: Option<SystemTime>,
-    pub place: Insertion,
+    pub insertion: Insertion,
 }
 
 /// Where in requests the value is put.
@@ -87,7 +87,7 @@ struct Ready {
     name: String,
     token: String,
     value: Value,
-    place: Insertion,
+    insertion: Insertion,
     hosts: Vec<(String, u16)>,
     expires_at: Option<SystemTime>,
     exchange: Exchange,
@@ -159,7 +159,7 @@ impl Placeholders {
     /// The secrets that may be used at this host now.
     fn usable(&self, at: &Inspected, path: &str, now: SystemTime) -> Vec<(&str, &Exchange)> {
         let is_usable = |secret: &&Ready| {
-            let is_path = match &secret.place {
+            let is_path = match &secret.insertion {
                 Insertion::Heads(Paths::All) => true,
                 Insertion::Heads(Paths::Listed(listed)) => is_listed(path, listed),
                 Insertion::Renewal { .. } => false,
@@ -174,17 +174,19 @@ impl Placeholders {
 
     /// The sign-in that a request for this path could refresh.
     fn renewal(&self, at: &Inspected, asked: &str) -> Option<Renewal> {
-        self.secrets.iter().find_map(|secret| match &secret.place {
-            Insertion::Renewal { agent, path } if path == asked && secret.is_for(at) => {
-                Some(Renewal {
-                    agent: agent.clone(),
-                    name: secret.name.clone(),
-                    token: secret.token.clone(),
-                    value: secret.value.clone(),
-                })
-            }
-            _ => None,
-        })
+        self.secrets
+            .iter()
+            .find_map(|secret| match &secret.insertion {
+                Insertion::Renewal { agent, path } if path == asked && secret.is_for(at) => {
+                    Some(Renewal {
+                        agent: agent.clone(),
+                        name: secret.name.clone(),
+                        token: secret.token.clone(),
+                        value: secret.value.clone(),
+                    })
+                }
+                _ => None,
+            })
     }
 
     /// The TLS client configuration, which verifies hosts against the machine's CAs.
@@ -234,7 +236,7 @@ impl From<Placeholder> for Ready {
             name: secret.name,
             token: secret.token,
             value: secret.value,
-            place: secret.place,
+            insertion: secret.insertion,
             hosts: secret.hosts,
             expires_at: secret.expires_at,
         }

@@ -4,7 +4,7 @@
 //! reads exactly what was checked here. Each connection inside has one connection outside, and both
 //! end together.
 
-use super::super::connection::Open;
+use super::super::open::Open;
 use super::super::{Carried, Gateway, Process, Surroundings};
 use super::body::{AnswerBody, PATIENCE};
 use super::frames::Frames;

@@ -2,11 +2,12 @@
 //! when one dies.
 
 use super::report;
-use crate::cli::attach::{Attachment, COMES_BACK, LOOK_AGAIN, Target, is_unresolved};
+use crate::cli::attach::{COMES_BACK, LOOK_AGAIN, Target, is_unresolved};
 use crate::cli::outlet::{Form, Outlet};
 use crate::cli::output::{BROKEN_PIPE_EXIT, Output, json_line};
-use crate::cli::signals::Signals;
+use crate::cli::signals::{INTERRUPTED, Signals};
 use crate::cli::stream::Stream;
+use crate::cli::terminal::Attachment;
 use crate::cli::{connect, resolve};
 use holm_api::client::{Client, RunOutput};
 use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
@@ -14,9 +15,6 @@ use holm_core::{Code, Fault, RunId, WorkspaceId};
 use rustix::io::Errno;
 use serde_json::json;
 use std::time::Instant;
-
-/// A shell's code for an interrupted program.
-pub const INTERRUPTED: u8 = 130;
 
 pub struct Following {
     output: Output,

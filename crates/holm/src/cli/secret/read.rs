@@ -4,11 +4,12 @@
 
 use crate::wiring::as_inherited;
 use holm_api::client::Client;
-use holm_api::secret::{Declared, DeclaredList, Give, Named, Source};
+use holm_api::secret::{Declared, DeclaredList, Give, Named};
 use holm_config::daemon_user::DaemonUser;
 use holm_config::policy::PolicyFile;
-use holm_core::config::{Place, ProjectConfig, SecretSource};
+use holm_core::config::{Place, ProjectConfig};
 use holm_core::policy::SourceKind;
+use holm_core::spec::SecretSource;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use holm_secrets::{LONGEST_VALUE, Value};
@@ -28,20 +29,15 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     name: String,
-    source: Source,
+    source: SecretSource,
 }
 
 /// What a configuration declares.
 pub fn declared(config: &ProjectConfig) -> Vec<Wanted> {
     let secrets = config.secrets.iter();
     let wanted = secrets.filter_map(|(name, secret)| {
-        let source = match &secret.from {
-            SecretSource::Env(variable) => Source::Env(variable.to_string()),
-            SecretSource::File(place) => Source::File(place.to_string()),
-            SecretSource::Command(argv) => Source::Command(argv.clone()),
-            SecretSource::Stored => return None,
-        };
-        Some(Wanted {
+        let source = SecretSource::from(&secret.from);
+        (source != SecretSource::Stored).then(|| Wanted {
             name: name.to_string(),
             source,
         })
@@ -65,7 +61,7 @@ pub async fn before_start(client: &Client, id: &WorkspaceId) -> Result<Vec<Strin
 /// Reads everything that a workspace declares.
 pub async fn of_workspace(list: &DeclaredList) -> Result<Found, Fault> {
     let wanted = list.secrets.iter();
-    let wanted = wanted.filter(|secret| secret.from != Source::Stored);
+    let wanted = wanted.filter(|secret| secret.from != SecretSource::Stored);
     let wanted = wanted.map(|Declared { name, from, .. }| Wanted {
         name: name.clone(),
         source: from.clone(),
@@ -83,10 +79,10 @@ pub async fn all(wanted: Vec<Wanted>, root: PathBuf) -> Result<Found, Fault> {
         let policy = PolicyFile::of_machine().load()?.unwrap_or_default();
         let mut found = Found::default();
         for Wanted { name, source } in wanted {
-            let value = if policy.may_read(kind(&source)) {
+            let value = if policy.may_read(SourceKind::from(&source)) {
 read(&source, &root, &home)
 } else {
-Err(format!("the machine's policy allows no `{}`", kind(&source)))
+Err(format!("the machine's policy allows no `{}`", SourceKind::from(&source)))
 };
             match value {
                 Ok(value) => found.give.values.push(Named { name, value }),
@@ -103,24 +99,15 @@ Err(format!("the machine's policy allows no `{}`", kind(&source)))
     .await
 }
 
-fn kind(source: &Source) -> SourceKind {
-    match source {
-        Source::Env(_) => SourceKind::Env,
-        Source::File(_) => SourceKind::File,
-        Source::Command(_) => SourceKind::Command,
-        Source::Stored => SourceKind::Stored,
-    }
-}
-
 /// The value, or why there is none; the reason never contains the value.
-fn read(source: &Source, root: &Path, home: &Path) -> Result<Value, String> {
+fn read(source: &SecretSource, root: &Path, home: &Path) -> Result<Value, String> {
     let bytes = match source {
-        Source::Stored => return Err("it is stored".to_owned()),
-        Source::Env(variable) => match std::env::var_os(variable) {
+        SecretSource::Stored => return Err("it is stored".to_owned()),
+        SecretSource::Env(variable) => match std::env::var_os(variable) {
             Some(value) => std::os::unix::ffi::OsStringExt::into_vec(value),
             None => return Err(format!("the variable {variable} is not set here")),
         },
-        Source::File(place) => {
+        SecretSource::File(place) => {
             let path = match Place::parse(place).map_err(|error| error.to_string())? {
                 Place::Project(path) => root.join(path),
                 Place::Home(path) => home.join(path),
@@ -129,7 +116,7 @@ fn read(source: &Source, root: &Path, home: &Path) -> Result<Value, String> {
             let failed = |error| format!("cannot read {}: {error}", path.display());
             at_most(File::open(&path).map_err(failed)?).map_err(failed)?
         }
-        Source::Command(argv) => output_of(argv, root)?,
+        SecretSource::Command(argv) => output_of(argv, root)?,
     };
     Value::parse_line(bytes).map_err(|error| error.to_string())
 }

@@ -4,7 +4,8 @@ use super::super::output::{FAINT, GOOD, WARNING, printable};
 use super::super::table::Table;
 use super::super::{Context, Outcome, connect, resolve};
 use holm_api::client::Verify;
-use holm_api::secret::{Declared, Scope, Source};
+use holm_api::secret::{Declared, Scope};
+use holm_core::spec::SecretSource;
 use holm_core::{Code, Fault};
 use holm_secrets::audit::Happening;
 use std::collections::HashMap;
@@ -86,12 +87,12 @@ pub fn declared(context: &Context, typed: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn source(source: &Source) -> String {
+fn source(source: &SecretSource) -> String {
     match source {
-        Source::Env(variable) => format!("variable {variable}"),
-        Source::File(path) => format!("file {path}"),
-        Source::Command(argv) => format!("command {}", argv.join(" ")),
-        Source::Stored => "stored".to_owned(),
+        SecretSource::Env(variable) => format!("variable {variable}"),
+        SecretSource::File(path) => format!("file {path}"),
+        SecretSource::Command(argv) => format!("command {}", argv.join(" ")),
+        SecretSource::Stored => "stored".to_owned(),
     }
 }
 

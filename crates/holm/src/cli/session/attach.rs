@@ -4,10 +4,11 @@
 //! When the daemon dies, this client starts another one and attaches again: the whole screen is
 //! redrawn, and keys that did not arrive are sent again.
 
-use super::super::attach::{Attachment, secret};
+use super::super::attach::secret;
 use super::super::output::{WARNING, printable};
 use super::super::signals::{SignalAction, Signals};
 use super::super::stream::Keys;
+use super::super::terminal::Attachment;
 use super::super::{Context, Outcome, connect, terminal};
 use super::find::{self, Found};
 use super::screen::Screen;

@@ -6,7 +6,7 @@ use super::UpArgs;
 use super::include::{self, Included};
 use super::installed;
 use crate::cli::progress::Progress;
-use crate::cli::trust::Granted;
+use crate::cli::trust_question::Granted;
 use crate::cli::user_checkout::Checkout;
 use crate::cli::{Context, origin::Origin};
 use crate::wiring::{Source, copy_entry, disk_usage, remove_tree};

@@ -1,8 +1,8 @@
 //! Requests the workspaces from the daemon, all at once, and undoes them when the user cancels.
 
-use super::notes::Left;
 use super::prepare::{Prepared, prepare};
 use super::{UpArgs, include, turn};
+use crate::cli::left::Left;
 use crate::cli::progress::{Coming, Progress};
 use crate::cli::ready::{self, Display, Readied};
 use crate::cli::secret;

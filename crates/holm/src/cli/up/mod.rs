@@ -13,6 +13,7 @@ mod start;
 mod turn;
 
 use super::figures::duration;
+use super::left::rows;
 use super::origin::StartArgs;
 use super::output::{FAINT, GOOD, STRONG, WARNING, printable};
 use super::ready::{self, Readied, Trouble};
@@ -23,11 +24,9 @@ use create::Wish;
 use holm_api::workspace::{Workspace, WorkspaceList};
 use holm_core::service::status::ServiceStatus;
 use holm_core::{Code, Fault, Kind, Label};
-use notes::rows;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub use notes::Left;
 pub use prepare::not_brought;
 
 /// How a driver's error begins a line about a refused connection.

@@ -1,9 +1,9 @@
-//! What `up` did not copy or start, with the command to do so. Printed once, for a new workspace.
+//! What `up` does not copy from a checkout, with the command to do so.
 //!
 //! Only a few well-known names are checked, so that it costs the same in every repository.
 
 use super::include::Included;
-use crate::cli::output::{FAINT, HINT, printable};
+use crate::cli::left::{Left, Missing, NOT_COPIED};
 use holm_core::config::ProjectConfig;
 use std::path::{Path, PathBuf};
 
@@ -19,25 +19,6 @@ pub struct LeftBehind {
     pub without_config: Left,
 }
 
-/// What was not copied or started, in both forms.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// For people.
-    pub rows: Vec<Missing>,
-    /// For machines, in the JSON output.
-    pub notes: Vec<String>,
-}
-
-/// Something that was not copied or started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// `not copied`, `not started`.
-    pub how: &'static str,
-    pub what: String,
-    pub why: &'static str,
-    pub command: String,
-}
-
 /// Settings files that programs read from the checkout.
 const SETTINGS: [&str; 7] = [
     ".env",
@@ -48,8 +29,6 @@ const SETTINGS: [&str; 7] = [
     ".envrc",
     ".dev.vars",
 ];
-
-const NOT_COPIED: &str = "not copied";
 
 /// Dependencies and build output.
 const PRODUCED: [&str; 6] = ["node_modules", ".venv", "venv", "vendor", "target", "dist"];
@@ -126,53 +105,10 @@ impl LeftBehind {
     }
 }
 
-// === impl Left ===
-
-impl Left {
-    /// Adds paths that `--include` would copy.
-    fn include(&mut self, paths: &[&str], why: &'static str) {
-        if paths.is_empty() {
-            return;
-        }
-        self.rows.extend(paths.iter().map(|path| Missing {
-            how: NOT_COPIED,
-            what: (*path).to_owned(),
-            why,
-            command: format!("holm up LABEL --include {path}"),
-        }));
-        let options: Vec<String> = paths
-            .iter()
-            .map(|path| format!("--include {path}"))
-            .collect();
-        let (paths, options) = (paths.join(", "), options.join(" "));
-        self.notes.push(format!(
-            "not copied ({why}): {paths}; `holm up LABEL {options}`"
-        ));
-    }
-}
-
-/// Rows with aligned columns. What is said of the row above is not repeated.
-pub fn rows(missing: &[Missing]) -> Vec<String> {
-    let width = |of: fn(&Missing) -> usize| missing.iter().map(of).max().unwrap_or(0);
-    let how = width(|one| one.how.len());
-    let what = width(|one| one.what.chars().count());
-    let why = width(|one| one.why.len());
-    let mut before = "";
-    let rows = missing.iter().map(|one| {
-        let head = if one.how == before { "" } else { one.how };
-        before = one.how;
-        let (name, command) = (printable(&one.what), printable(&one.command));
-        let reason = one.why;
-        format!(
-            "  {FAINT}{head:how$}{FAINT:#}  {name:what$}   {reason:why$}   {HINT}{command}{HINT:#}"
-        )
-    });
-    rows.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::left::rows;
 
     fn behind() -> LeftBehind {
         LeftBehind {

@@ -3,13 +3,14 @@
 use super::UpArgs;
 use super::bring::Bringing;
 use super::include::Included;
-use super::notes::{Left, LeftBehind, Missing, has_notable};
+use super::notes::{LeftBehind, has_notable};
 use super::start::Start;
 use crate::cli::Context;
+use crate::cli::left::{Left, Missing};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::secret::read::{self, Found};
 use crate::cli::send::{self, Wanted};
-use crate::cli::trust::{self, Granted, Unapproved};
+use crate::cli::trust_question::{self, Granted, Unapproved};
 use crate::cli::user_checkout::{AGENTS_MD, Checkout, HOLM_TOML, path_text};
 use holm_api::ERRAND;
 use holm_api::client::Client;
@@ -69,7 +70,7 @@ pub async fn prepare(
         let hint = trust_hint(&checkout, &start, arguments);
         Unapproved::Ask { hint }
     };
-    let granted = trust::settle(context, &client, &check, unapproved).await?;
+    let granted = trust_question::settle(context, &client, &check, unapproved).await?;
     let included = included(&checkout, &origin, arguments, &check, granted).await?;
     let left_behind = left_behind.without(&included);
     let bringing = Bringing {

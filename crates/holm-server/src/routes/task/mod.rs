@@ -1,9 +1,14 @@
 //! The task that owns all forwarding into workspaces. It receives the engine's notices and the
 //! keepers' reports one after the other, binds the ports, sends events and fills the table.
 
-use super::canonical::{Canonicals, CheckedOut};
+mod canonical;
+mod hosting;
+
+use canonical::Canonicals;
+pub use canonical::CheckedOut;
+
 use super::workspace::{Hosted, Watch, WorkspaceRoutes, live_workspaces};
-use super::{Death, FrontDoor, Inward, Notes, Routes, Unhandled, hosting};
+use super::{Death, FrontDoor, Inward, Notes, Routes, Unhandled};
 use crate::events::Events;
 use holm_core::plan::{Desired, State};
 use holm_core::route::PortAddress;

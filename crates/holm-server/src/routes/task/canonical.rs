@@ -3,8 +3,8 @@
 //! A port is bound for as long as a workspace has it; handing it over changes only the target of
 //! new connections. Several ports are taken together or not at all.
 
-use super::holder;
-use super::task::RouteTask;
+use super::super::holder;
+use super::RouteTask;
 use holm_api::port::{CanonicalPort, Holder};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::store::Canonical;

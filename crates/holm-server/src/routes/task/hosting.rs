@@ -1,6 +1,6 @@
 //! Finds and binds the host port of a port inside: bound first, then claimed, then announced.
 
-use super::task::RouteTask;
+use super::RouteTask;
 use holm_core::route::candidates;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::Claiming;
