@@ -2,6 +2,7 @@
 //! ([`Platform::make_room`](crate::platform::Platform::make_room)), the keeper starts the service's program in it.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -36,6 +37,16 @@ pub struct ImageStart {
     /// Absolute.
     pub directory: Option<String>,
     pub stop_signal: i32,
+}
+
+/// What is sent to the processes of a room.
+#[derive(Clone, Copy, Debug)]
+pub enum RoomSignal<'a> {
+    Kill,
+    /// To the processes that are not stopped.
+    Stop,
+    /// To these processes, if they are still in the room. A program may have stopped others itself.
+    Continue(&'a BTreeSet<i32>),
 }
 
 /// The first process of a room. It is a child of the keeper and is not reaped before its end is handled, so pid and

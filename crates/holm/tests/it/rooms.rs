@@ -163,6 +163,8 @@ cat /code/greeting; cat /data/mark /own/mark /run/holm/secrets/KEY; ls /run/holm
 touch /data/mark /own/mark
 echo data >> /data/mark; echo own >> /own/mark
 (trap '' INT TERM; exec sleep 1000) &
+(kill -STOP "$(exec sh -c 'echo $PPID')"; echo continued) &
+until read -r stopped < /proc/$!/stat; case "$stopped" in *") T"*) true ;; *) false ;; esac; do :; done
 echo serving
 wait
 "#;
@@ -224,6 +226,9 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     let leader = service(&made, "app")["pid"].to_string();
     let state = format!("grep State /proc/{leader}/status");
     assert!(!island.sh("x", &state).ok().out().contains('T'));
+    // A program that another one stopped stays stopped.
+    let stopped = "grep -l 'State:.*T' /proc/[0-9]*/status | wc -l";
+    assert_eq!(island.sh("x", stopped).ok().out(), "1");
 
     // The image's stop signal ends it, and everything that it left behind is killed.
     let id = made["id"].as_str().unwrap().to_owned();
@@ -232,7 +237,11 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     eventually("it stops", || {
         service(&island.holm(&["show", "x", "--json"]).json(), "app")["state"] == "stopped"
     });
-    assert!(logs(&island, "app").contains("heard the signal"));
+    let said = logs(&island, "app");
+    assert!(
+        said.contains("heard the signal") && !said.contains("continued"),
+        "{said}"
+    );
     eventually("its room is gone", || {
         island.inhabitants().len() + 3 <= before
     });
