@@ -159,7 +159,7 @@ fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
 /// Prints what it sees, leaves a program behind, and waits for the stop signal.
 const SERVE: &str = r#"#!/bin/sh
 trap 'echo heard the signal; exit 7' INT
-cat /code/greeting; cat /data/mark /own/mark /run/holm/secrets/KEY; ls /run/holm/secrets
+cat "$HOLM_ROOT/greeting"; cat /data/mark /own/mark /run/holm/secrets/KEY; ls /run/holm/secrets
 touch /data/mark /own/mark
 echo data >> /data/mark; echo own >> /own/mark
 (trap '' INT TERM; exec sleep 1000) &
