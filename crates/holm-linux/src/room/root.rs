@@ -4,7 +4,7 @@
 //! Every path of the image is hostile: it is resolved from the root's descriptor, without following links.
 
 use super::Order;
-use crate::launch::{NewRoot, attach, filesystem, overlay};
+use crate::launch::{NewRoot, attach, copy_mount, filesystem, overlay};
 use crate::sys;
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// A root of the workspace that is empty, and that no program inside can change.
+/// A directory of the workspace where the new root is mounted. It is empty, and no program inside can change it.
 const MOUNT_POINT: &str = "/mnt";
 
 /// Directories of the workspace that a room shows at the same path. The last is missing where the host has none.
@@ -67,8 +67,7 @@ pub fn enter(order: &Order, init: BorrowedFd<'_>) -> Result<String, LaunchFailur
     sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
     let parts = Parts { image, shown };
     let (root, users) = assemble(order, parts, ids)?;
-    root.enter_alone()
-        .step(Part::Mount, "enter the root of the image")?;
+    root.enter()?.finish()?;
     let others = ThreadNameSpaceType::NETWORK
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
         | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
@@ -153,7 +152,7 @@ const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 
 /// A copy of a file or directory of the workspace, with everything that is mounted below it.
 fn show(path: &Path) -> io::Result<OwnedFd> {
-    copy(&find(path)?)
+    copy_mount(&find(path)?, Reach::AllBelow)
 }
 
 /// The same of a mount. Programs inside may have put another directory into its place.
@@ -161,7 +160,7 @@ fn show_mount(path: &Path) -> io::Result<OwnedFd> {
     let place = find(path)?;
     let status = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        copy(&place)
+        copy_mount(&place, Reach::AllBelow)
     } else {
         Err(io::Error::other("it is no longer mounted there"))
     }
@@ -172,14 +171,6 @@ fn find(path: &Path) -> io::Result<OwnedFd> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(openat2(&root, relative, PATH, Mode::empty(), plain)?)
-}
-
-fn copy(place: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(place, "", flags)?)
 }
 
 /// Mounts everything into the image's root, which is mounted at a place of this mount namespace only.
