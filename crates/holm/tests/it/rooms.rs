@@ -112,7 +112,8 @@ fn postgres() -> TestImage {
     .tree(&Path::new("/usr/share/postgresql").join(version));
     let libraries = ["dict_snowball.so", "plpgsql.so"];
     let libraries = libraries.iter().map(|name| lib.join(name));
-    let programs = ["initdb", "postgres"].iter().map(|name| bin.join(name));
+    let programs = ["initdb", "postgres", "pg_isready"];
+    let programs = programs.iter().map(|name| bin.join(name));
     let needed = libraries.chain(programs);
     needed.fold(image, |image, path| image.program(path.to_str().unwrap()))
 }
@@ -130,8 +131,9 @@ fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
     let repository = with_config(
         &island,
         "[services.db]\nimage = \"postgres:15\"\nrun = \"postgres -c fsync=off\"\nvolumes = [\"pg\"]\n\
-         ready = { tcp = 5432 }\n[volumes.pg]\npath = \"/var/lib/postgresql/data\"\n",
+         ready = { command = \"pg_isready -h 127.0.0.1\" }\n[volumes.pg]\npath = \"/var/lib/postgresql/data\"\n",
     );
+    // The server of a fork recovers first, and refuses clients until then, though its port is open.
     let made = repository.holm(&["up", "x", "--json"]).json();
     assert_eq!(service(&made, "db")["state"], "ready", "{made}");
     assert!(logs(&island, "db").contains("made the data as root"));
