@@ -120,7 +120,7 @@ pub struct Traces {
     pub processes: Vec<RunningProcess>,
 }
 
-/// The moment after which a change counts, and what that moment was.
+/// From when on changes are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// The workspace was created at this time. A volume counts from the moment that it had its first content.
@@ -141,7 +141,7 @@ pub struct ChangedVolume {
     pub is_shared: bool,
     /// Holm did not look at all of its files: there are too many, or some cannot be read.
     pub is_partial: bool,
-    /// The services that name its path in their command or environment.
+    /// The services that name its path in their command or environment, or whose image it is mounted into.
     pub services: Vec<String>,
 }
 

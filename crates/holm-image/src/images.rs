@@ -6,8 +6,9 @@
 //! names.json             complete references and the manifests that they name
 //! ```
 //!
-//! A caller that adds an image holds a [`Writing`] while it pulls or imports, unpacks and names the image. If it dies
-//! before the name is written, [`Images::sweep`] removes what it left. All functions block.
+//! A caller that adds an image holds a [`Writing`] while it pulls or imports, unpacks and names the image, and one that
+//! creates a workspace from an image until the workspace is on record. If it dies before, [`Images::sweep`] removes what
+//! it left. All functions block.
 
 use crate::bounded::ArchiveLimits;
 use crate::config::{ConfigError, ImageConfig};
@@ -20,6 +21,8 @@ use crate::unpack::PackedLayer;
 use holm_core::image_reference::{ImageDigest, ImageReference};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug)]
@@ -44,6 +47,12 @@ pub struct UnpackProgress {
     /// From 1.
     pub layer: usize,
     pub layers: usize,
+}
+
+/// The right to sweep. While one exists, no caller gets a [`Writing`], so the set of used images only shrinks.
+#[derive(Debug)]
+pub struct Sweeping {
+    _alone: File,
 }
 
 /// What [`Images::sweep`] removed.
@@ -78,6 +87,8 @@ pub enum ImagesError {
         image: Box<Platform>,
         host: Box<Platform>,
     },
+    #[error("the unpacking of image {0} was cancelled")]
+    Cancelled(ImageDigest),
     #[error("layer {layer} of image {digest} is not unpacked")]
     NotUnpacked {
         digest: ImageDigest,
@@ -97,7 +108,7 @@ impl Images {
         })
     }
 
-    /// The right to add an image. Waits while a `sweep` runs.
+    /// The right to add or to use an image. Waits while a `sweep` runs.
     pub fn begin(&self) -> Result<Writing, ImagesError> {
         Ok(self.content.begin()?)
     }
@@ -111,12 +122,13 @@ impl Images {
         Ok(names::read(&self.names)?.remove(reference))
     }
 
-    /// Unpacks the layers of an image that are not unpacked yet. The blobs must be in the store.
+    /// Unpacks the layers of an image that are not unpacked yet. The blobs must be in the store. `progress` is called
+    /// before each layer, and cancels the rest by `Break`.
     pub fn unpack(
         &self,
         _writing: &Writing,
         manifest: &ImageDigest,
-        progress: &dyn Fn(UnpackProgress),
+        progress: &dyn Fn(UnpackProgress) -> ControlFlow<()>,
     ) -> Result<(), ImagesError> {
         let (parsed, config) = self.read(manifest)?;
         let host = Platform::host();
@@ -136,10 +148,13 @@ impl Images {
                 compression: layer.compression,
                 digest: digest.clone(),
             };
-            progress(UnpackProgress {
+            let step = UnpackProgress {
                 layer: number + 1,
                 layers,
-            });
+            };
+            if progress(step).is_break() {
+                return Err(ImagesError::Cancelled(manifest.clone()));
+            }
             let record = self.layers.add(layer, limits)?;
             limits.bytes = limits.bytes.saturating_sub(record.bytes);
             limits.entries = limits.entries.saturating_sub(record.files);
@@ -155,8 +170,8 @@ impl Images {
         manifest: &Descriptor,
     ) -> Result<StoredImage, ImagesError> {
         // Only an image that can run gets a name.
-        self.root(&manifest.digest)?;
-        let (parsed, _) = self.read(&manifest.digest)?;
+        let (parsed, config) = self.read(&manifest.digest)?;
+        self.layers_of(&manifest.digest, &config)?;
         let sizes = parsed.layers.iter().map(|layer| layer.blob.size);
         let image = StoredImage {
             reference: reference.clone(),
@@ -171,15 +186,33 @@ impl Images {
         Ok(image)
     }
 
-    /// Removes a name; `sweep` removes the image. `None` if there is no such name.
-    pub fn remove(&self, reference: &ImageReference) -> Result<Option<StoredImage>, ImagesError> {
-        let removed = names::update(&self.names, |images| images.remove(reference));
+    /// Removes a name of the image with this manifest; `sweep` removes the image. `None` if the name does not exist, or
+    /// names another image by now.
+    pub fn remove(
+        &self,
+        reference: &ImageReference,
+        manifest: &ImageDigest,
+    ) -> Result<Option<StoredImage>, ImagesError> {
+        let removed = names::update(&self.names, |images| {
+            let found = images.get(reference)?;
+            let is_same = found.manifest.digest == *manifest;
+            is_same.then(|| images.remove(reference)).flatten()
+        });
         Ok(removed?)
     }
 
     /// The root directory and the config of the image with this manifest.
     pub fn root(&self, manifest: &ImageDigest) -> Result<ImageRoot, ImagesError> {
         let (_, config) = self.read(manifest)?;
+        let layers = self.layers_of(manifest, &config)?;
+        Ok(ImageRoot { config, layers })
+    }
+
+    fn layers_of(
+        &self,
+        manifest: &ImageDigest,
+        config: &ImageConfig,
+    ) -> Result<Vec<PathBuf>, ImagesError> {
         let mut layers = Vec::new();
         for layer in config.layers.iter().rev() {
             let found = self.layers.get(layer)?;
@@ -195,13 +228,22 @@ impl Images {
                 break;
             }
         }
-        Ok(ImageRoot { config, layers })
+        Ok(layers)
     }
 
-    /// Removes blobs and layers that neither a name nor a manifest in `used` reaches. It fails, and removes nothing,
-    /// while an image is being added.
-    pub fn sweep(&self, used: &BTreeSet<ImageDigest>) -> Result<ImagesSwept, ImagesError> {
-        let _alone = self.content.alone()?;
+    /// The right to sweep. It fails while an image is being added, or a workspace is created from one.
+    pub fn begin_sweep(&self) -> Result<Sweeping, ImagesError> {
+        let alone = self.content.alone()?;
+        Ok(Sweeping { _alone: alone })
+    }
+
+    /// Removes blobs and layers that neither a name nor a manifest in `used` reaches. The caller looks for used images
+    /// after it got the right to sweep.
+    pub fn sweep(
+        &self,
+        _sweeping: &Sweeping,
+        used: &BTreeSet<ImageDigest>,
+    ) -> Result<ImagesSwept, ImagesError> {
         let named = self.list()?.into_iter().map(|image| image.manifest.digest);
         let mut kept: BTreeSet<ImageDigest> = named.collect();
         // The user may have deleted files of the store. A workspace that needs such an image has to pull it again.

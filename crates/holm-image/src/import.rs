@@ -5,7 +5,7 @@
 //! an OCI index and Docker's `manifest.json`, as newer versions of Docker write, is read by its OCI index.
 
 use crate::blob::BlobError;
-use crate::bounded::{ArchiveLimits, BoundError, Entries, Entry, copy_content, each_part};
+use crate::bounded::{ArchiveLimits, BoundError, Entries, Entry, copy_content};
 use crate::config::{ConfigError, ImageConfig};
 use crate::decompress::Decompressed;
 use crate::document::{DEEPEST, LARGEST_DOCUMENT};
@@ -14,12 +14,9 @@ use crate::media::MediaType;
 use crate::platform::Platform;
 use crate::store::{StoreError, Writing};
 use holm_core::image_reference::ImageDigest;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::Read;
 use tar::EntryType;
 
 /// An image that is now in the store, complete and verified.
@@ -51,8 +48,6 @@ pub enum ImportError {
     Absent(String),
     #[error("there is neither an `index.json` nor a `manifest.json`, so these are no images")]
     NoImages,
-    #[error("cannot read `{0}` of the OCI layout")]
-    Read(String, #[source] io::Error),
     #[error("indexes of the images name each other more than {DEEPEST} times")]
     Deep,
 }
@@ -103,54 +98,6 @@ pub fn import_archive(
         .iter()
         .map(|image| of_saved(writing, image, &found.extras));
     images.collect()
-}
-
-/// Imports the images for `platform` of an OCI layout. Blobs are copied, and verified while they are.
-pub fn import_layout(
-    writing: &Writing,
-    directory: &Path,
-    platform: &Platform,
-) -> Result<Vec<Imported>, ImportError> {
-    let shown = directory.display().to_string();
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = openat(CWD, directory, flags, Mode::empty());
-    let root = root.map_err(|errno| ImportError::Read(shown, errno.into()))?;
-    let open = |name: &str| {
-        // A fifo or device in the place of a file must not block or act.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let opened = openat2(&root, name, flags, Mode::empty(), resolve);
-        let file = opened.map(File::from).map_err(io::Error::from);
-        let file = file.and_then(|file| {
-            if file.metadata()?.is_file() {
-                Ok(file)
-            } else {
-                Err(io::ErrorKind::InvalidInput.into())
-            }
-        });
-        file.map_err(|error| ImportError::Read(name.to_owned(), error))
-    };
-    let mut index = Vec::new();
-    let read = open("index.json")?
-        .take(LARGEST_DOCUMENT + 1)
-        .read_to_end(&mut index);
-    read.map_err(|error| ImportError::Read("index.json".to_owned(), error))?;
-    if index.len() as u64 > LARGEST_DOCUMENT {
-        return Err(ImportError::Large("index.json".to_owned()));
-    }
-    let fetch = |blob: &Descriptor| {
-        if writing.store().has(blob)? {
-            return Ok(());
-        }
-        let name = format!("{BLOBS}{}", blob.digest.hex());
-        let mut file = open(&name)?.take(blob.size + 1);
-        let mut writer = writing.resume(blob)?;
-        writer.restart()?;
-        let unreadable = |error| ImportError::Read(name.clone(), error);
-        each_part(&mut file, unreadable, |part| Ok(writer.add(part)?))?;
-        Ok(writer.finish()?)
-    };
-    collect(writing, &index, platform, &fetch)
 }
 
 /// Takes one entry of an archive. Every size was compared with the limits before.
@@ -213,24 +160,11 @@ fn take<R: Read>(
     Ok(())
 }
 
-/// The images of an index whose blobs are in the store already.
+/// Follows `index.json` to its images, and makes sure that every blob of them is in the store.
 fn of_index(
     writing: &Writing,
     index: &[u8],
     platform: &Platform,
-) -> Result<Vec<Imported>, ImportError> {
-    let fetch = |blob: &Descriptor| Ok(writing.store().open_blob(blob).map(drop)?);
-    collect(writing, index, platform, &fetch)
-}
-
-type Fetch<'a> = dyn Fn(&Descriptor) -> Result<(), ImportError> + 'a;
-
-/// Follows `index.json` to its images, and makes sure by `fetch` that every blob of them is in the store.
-fn collect(
-    writing: &Writing,
-    index: &[u8],
-    platform: &Platform,
-    fetch: &Fetch<'_>,
 ) -> Result<Vec<Imported>, ImportError> {
     let Document::Index(index) = Document::parse(index, &MediaType::oci_index())? else {
         return Err(ImportError::NoImages);
@@ -242,11 +176,11 @@ fn collect(
         if !is_image || !runs {
             continue;
         }
-        let (manifest, parsed) = resolve(writing, entry.document, platform, fetch)?;
-        for layer in &parsed.layers {
-            fetch(&layer.blob)?;
+        let (manifest, parsed) = resolve(writing, entry.document, platform)?;
+        let layers = parsed.layers.iter().map(|layer| &layer.blob);
+        for blob in layers.chain([&parsed.config]) {
+            writing.store().open_blob(blob)?;
         }
-        fetch(&parsed.config)?;
         images.push(Imported {
             names: entry.names,
             manifest,
@@ -264,10 +198,9 @@ fn resolve(
     writing: &Writing,
     mut document: Descriptor,
     platform: &Platform,
-    fetch: &Fetch<'_>,
 ) -> Result<(Descriptor, Manifest), ImportError> {
     for _ in 0..DEEPEST {
-        fetch(&document)?;
+        writing.store().open_blob(&document)?;
         let bytes = writing.store().read(&document.digest, LARGEST_DOCUMENT)?;
         match Document::parse(&bytes, &document.media_type)? {
             Document::Manifest(manifest) => return Ok((document, manifest)),

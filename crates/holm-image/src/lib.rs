@@ -33,14 +33,14 @@ pub use bounded::{ArchiveLimits, BoundError};
 pub use config::{ConfigError, ExposedPort, ImageConfig, Protocol};
 pub use document::{Descriptor, Document, DocumentError, Index, IndexEntry, Layer, Manifest};
 pub use document::{LARGEST_CONFIG, LARGEST_DOCUMENT};
-pub use images::{ImageRoot, Images, ImagesError, ImagesSwept, UnpackProgress};
-pub use import::{ImportError, Imported, import_archive, import_layout};
+pub use images::{ImageRoot, Images, ImagesError, ImagesSwept, Sweeping, UnpackProgress};
+pub use import::{ImportError, Imported, import_archive};
 pub use layers::LayersError;
 pub use media::{Compression, Kind, MediaType};
 pub use names::{NamesError, StoredImage};
 pub use platform::Platform;
 pub use registry::{Access, Connection, Credentials, Destination, Dial, Duplex, Progress};
-pub use registry::{PullBounds, PullError, Pulled, RequestError, pull, trusting};
+pub use registry::{PullBounds, PullError, Pulled, RequestError, pull};
 pub use store::{ContentStore, StoreError, Swept, Writing, digest_of};
 pub use unpack::{
     LayerRecord, LeftOut, NameError, Owner, OwnersError, PackedLayer, Reason, RecordError,

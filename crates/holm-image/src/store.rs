@@ -11,7 +11,7 @@
 //! image's manifest is on the list that the next `sweep` keeps.
 
 use crate::blob::{BlobError, BlobWriter};
-use crate::document::{Descriptor, Document, DocumentError, LARGEST_DOCUMENT};
+use crate::document::Descriptor;
 use crate::media::{Compression, MediaType};
 use holm_core::image_reference::ImageDigest;
 use rustix::fs::{FlockOperation, flock};
@@ -34,7 +34,7 @@ pub struct Writing {
     _lock: File,
 }
 
-/// What `sweep` removed.
+/// What [`ContentStore::remove_others`] removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     pub blobs: usize,
@@ -61,13 +61,8 @@ pub enum StoreError {
     Large(ImageDigest),
     #[error("blob {0} changed in the image store")]
     Changed(ImageDigest),
-    #[error("the image store is in use by a pull or an import")]
+    #[error("the image store is in use by a pull, an import or the creation of a workspace")]
     Busy,
-    #[error("manifest {digest} of the image store cannot be read")]
-    Document {
-        digest: ImageDigest,
-        source: Box<DocumentError>,
-    },
 }
 
 // === impl ContentStore ===
@@ -95,8 +90,7 @@ impl ContentStore {
         })
     }
 
-    /// Whether the blob is there with its stated size. A file that cannot be opened is an error, not an absent
-    /// blob: `sweep` would remove the blobs that it names.
+    /// Whether the blob is there with its stated size. A file that cannot be opened is an error, not an absent blob.
     pub fn has(&self, descriptor: &Descriptor) -> Result<bool, StoreError> {
         match self.open_blob(descriptor) {
             Ok(_) => Ok(true),
@@ -149,17 +143,6 @@ impl ContentStore {
         Ok(bytes)
     }
 
-    /// Removes every blob that the manifests and indexes in `keep` do not reach, and all unfinished downloads.
-    /// A manifest that cannot be read stops the sweep before it removes anything.
-    pub fn sweep(&self, keep: &[Descriptor]) -> Result<Swept, StoreError> {
-        let _alone = self.alone()?;
-        let mut reached = BTreeSet::new();
-        for document in keep {
-            self.reach(document, &mut reached)?;
-        }
-        self.remove_others(&reached)
-    }
-
     /// Keeps all writers out while the returned file is open. A writer at work is an error.
     pub(crate) fn alone(&self) -> Result<File, StoreError> {
         let lock = self.lock_file()?;
@@ -189,35 +172,6 @@ impl ContentStore {
             }
         }
         Ok(swept)
-    }
-
-    /// Adds the digits of `document` and of what it names. An index may name images that were never pulled.
-    fn reach(&self, document: &Descriptor, to: &mut BTreeSet<String>) -> Result<(), StoreError> {
-        if !to.insert(document.digest.hex().to_owned()) {
-            return Ok(());
-        }
-        let bytes = self.read(&document.digest, LARGEST_DOCUMENT)?;
-        let parsed = Document::parse(&bytes, &document.media_type);
-        let parsed = parsed.map_err(|error| StoreError::Document {
-            digest: document.digest.clone(),
-            source: Box::new(error),
-        })?;
-        match parsed {
-            Document::Manifest(manifest) => {
-                let layers = manifest.layers.iter().map(|layer| &layer.blob);
-                let blobs = layers.chain([&manifest.config]);
-                to.extend(blobs.map(|blob| blob.digest.hex().to_owned()));
-            }
-            Document::Index(index) => {
-                for entry in index.manifests {
-                    let is_document = entry.document.media_type.is_document();
-                    if is_document && self.has(&entry.document)? {
-                        self.reach(&entry.document, to)?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     fn lock_file(&self) -> Result<File, StoreError> {

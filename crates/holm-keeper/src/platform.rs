@@ -1,11 +1,10 @@
 //! What a keeper and an init need of the machine that takes more than processes, files and sockets. A
 //! driver implements both traits; nothing else in this crate depends on how a workspace is isolated.
 
-use crate::room::{RoomInit, RoomPlan};
+use crate::room::{RoomInit, RoomPlan, RoomSignal};
 use crate::wire::{Domain, Mounted, Pair};
 use holm_core::egress::Policy;
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
-use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -36,8 +35,8 @@ pub trait Platform: Send + Sync {
     /// the room shows.
     fn make_room(&self, plan: &RoomPlan, secrets: &[String]) -> io::Result<RoomInit>;
 
-    /// Sends a signal to every process of a room but its init. Says how many of them are alive and not stopped.
-    fn signal_room(&self, room: &RoomInit, signal: Signal) -> io::Result<usize>;
+    /// Signals each process of a room but its init for which the signal has an effect, and returns their pids.
+    fn signal_room(&self, room: &RoomInit, signal: RoomSignal<'_>) -> io::Result<Vec<i32>>;
 
     /// Connects to a port of the workspace's loopback interface.
     fn dial(&self, port: u16) -> io::Result<OwnedFd>;

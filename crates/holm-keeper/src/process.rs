@@ -61,8 +61,17 @@ pub fn reap(mut report: impl FnMut(i32, u8) -> io::Result<()>) -> io::Result<Chi
     }
 }
 
-struct Stat {
-    state: char,
+/// The kernel's letter for what a process or a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateLetter(pub char);
+
+/// A process or a thread, as `/proc/<pid>/stat` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub state: StateLetter,
+    pub parent: i32,
+    pub group: i32,
+    pub session: i32,
     flags: u64,
     started: u64,
 }
@@ -70,7 +79,8 @@ struct Stat {
 /// Whether one process can go on, in one system call.
 pub struct Pulse(File);
 
-fn stat(pid: i32) -> Option<Stat> {
+/// Of the process or thread that has this pid now.
+pub fn stat(pid: i32) -> Option<Stat> {
     parse_stat(&read_stat(pid)?)
 }
 
@@ -95,15 +105,37 @@ pub fn read_proc_text(path: impl AsRef<Path>) -> io::Result<String> {
 fn parse_stat(text: &str) -> Option<Stat> {
     // The name is between the first and the last parenthesis and may contain any byte.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    // The state is the third field, the flags the ninth, the start time the 22nd.
-    let flags = fields.nth(5)?.parse().ok()?;
+    let state = StateLetter(fields.next()?.chars().next()?);
+    let mut number = || fields.next()?.parse().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    // The session is the sixth field, the flags are the ninth, the start time is the 22nd.
+    let flags = fields.nth(2)?.parse().ok()?;
     let started = fields.nth(12)?.parse().ok()?;
     Some(Stat {
         state,
+        parent,
+        group,
+        session,
         flags,
         started,
     })
+}
+
+// === impl StateLetter ===
+
+impl StateLetter {
+    pub fn has_ended(self) -> bool {
+        matches!(self.0, 'Z' | 'X')
+    }
+
+    pub fn is_stopped(self) -> bool {
+        matches!(self.0, 'T' | 't')
+    }
+
+    /// In an uninterruptible wait.
+    pub fn waits(self) -> bool {
+        self.0 == 'D'
+    }
 }
 
 /// The depth of a process's pid namespace, relative to this process.
@@ -150,7 +182,7 @@ pub fn standstill(pid: i32, is_frozen: bool) -> Option<Standstill> {
     let mut waited = Duration::ZERO;
     let pause = Duration::from_millis(20);
     loop {
-        match stat(pid)?.state {
+        match stat(pid)?.state.0 {
             'T' | 't' => return Some(Standstill::Stopped),
             'D' if waited >= LONGEST_WAIT => return Some(Standstill::Hanging),
             'D' => {}
@@ -191,7 +223,7 @@ impl Pulse {
     /// `false`: it has ended, or [`standstill`] has to say whether it can answer.
     pub fn is_steady(&self) -> bool {
         let text = self.text().unwrap_or_default();
-        let is_steady = |stat: Stat| stat.flags & EXITING == 0 && matches!(stat.state, 'R' | 'S');
+        let is_steady = |stat: Stat| stat.flags & EXITING == 0 && matches!(stat.state.0, 'R' | 'S');
         parse_stat(&text).is_some_and(is_steady)
     }
 }
@@ -207,7 +239,7 @@ impl Incarnation {
 
     /// Whether it still runs. A zombie does not.
     pub fn is_alive(&self) -> bool {
-        let alive = |stat: &Stat| stat.started == self.started && !matches!(stat.state, 'Z' | 'X');
+        let alive = |stat: &Stat| stat.started == self.started && !stat.state.has_ended();
         stat(self.pid).as_ref().is_some_and(alive)
     }
 

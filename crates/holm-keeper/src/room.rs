@@ -3,7 +3,7 @@
 
 use holm_core::container::Mount;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -56,6 +56,16 @@ pub struct ImageStart {
     /// Absolute.
     pub directory: Option<String>,
     pub stop_signal: i32,
+}
+
+/// What is sent to the processes of a room.
+#[derive(Clone, Copy, Debug)]
+pub enum RoomSignal<'a> {
+    Kill,
+    /// To the processes that are not stopped.
+    Stop,
+    /// To these processes, if they are still in the room. A program may have stopped others itself.
+    Continue(&'a BTreeSet<i32>),
 }
 
 /// The first process of a room. It is a child of the keeper and is not reaped before its end is handled, so pid and

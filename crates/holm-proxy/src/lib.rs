@@ -15,6 +15,7 @@ pub mod sever;
 pub mod socks;
 pub mod stream;
 pub mod table;
+pub mod tls;
 pub mod traffic;
 pub mod visit;
 mod watched;

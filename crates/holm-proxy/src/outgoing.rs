@@ -32,7 +32,7 @@ pub enum OutgoingError {
         /// The entry of `[egress]` that would allow it.
         line: Option<String>,
     },
-    #[error("{target} is an address of this machine{}, which no setting opens", leads(.address))]
+    #[error("{target} is an address of this machine{}, which no rule of `[egress]` opens", leads(.address))]
     OwnAddress {
         target: String,
         address: Option<IpAddr>,
@@ -183,8 +183,8 @@ fn is_loopback(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
-/// Only addresses of this machine can be bound.
-fn is_own(address: IpAddr) -> bool {
+/// Whether an address belongs to this machine: others cannot be bound.
+pub fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
@@ -227,7 +227,7 @@ mod tests {
             "registry.test:443 is refused: closed: a private network (it leads to 10.1.2.3)";
         check(&[], &[private], Err(closed));
         check(&["10.1.2.3:443"], &[private], Ok(&[private]));
-        let own = "registry.test:443 is an address of this machine (it leads to 127.0.0.1), which no setting opens";
+        let own = "registry.test:443 is an address of this machine (it leads to 127.0.0.1), which no rule of `[egress]` opens";
         check(&["127.0.0.1"], &["127.0.0.1:443"], Err(own));
     }
 }

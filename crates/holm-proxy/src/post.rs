@@ -1,6 +1,7 @@
 //! Posts a JSON document to an address of the user's settings: one request on a connection of its own, no redirects, no
 //! cookies, and no more of the answer than its status is read.
 
+use crate::tls::trusting;
 use bytes::Bytes;
 use holm_core::config::{Address, WebhookUrl};
 use http_body_util::Full;
@@ -9,9 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper_util::rt::TokioIo;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -47,13 +46,7 @@ pub async fn post_json(
     if !url.is_tls {
         return send(stream, url, body).await;
     }
-    let mut roots = RootCertStore::empty();
-    // CA bundles contain certificates that rustls does not accept; those are skipped.
-    roots.add_parsable_certificates(trusted().into_iter().map(CertificateDer::from));
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = trusting(trusted())?;
     let name = ServerName::try_from(url.host.clone())?;
     let connector = TlsConnector::from(Arc::new(config));
     let stream = connector.connect(name, stream).await;

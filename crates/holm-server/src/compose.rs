@@ -3,7 +3,7 @@
 
 use super::failure::{Failure, bad_request};
 use super::layers::{Start, Surroundings};
-use super::service_images::Unpulled;
+use super::service_images::NeededImages;
 use super::trust::{Files, Judged, Untrusted};
 use super::uploads::Received;
 use super::{App, declared};
@@ -31,8 +31,7 @@ use std::path::{Path, PathBuf};
 pub struct Composed {
     /// Without id and label, which the engine sets.
     pub spec: WorkspaceSpec,
-    /// The images that the spec lacks.
-    pub unpulled: Option<Unpulled>,
+    pub images: NeededImages,
     /// Deleted when dropped; keep it until the workspace exists.
     pub received: Vec<Received>,
     /// Notes for the user.
@@ -126,7 +125,7 @@ impl App {
         let (spec, narrowed) = self.within_policy(spec)?;
         notes.extend(narrowed);
         Ok(Composed {
-            unpulled: images.unpulled(config),
+            images: images.needed(config),
             spec,
             received,
             notes,

@@ -12,7 +12,7 @@ use super::jsonl::{Pace, line, response};
 use super::keyed::IdempotencyKey;
 use super::metrics::CreationEnd;
 use super::secrets::Values;
-use super::service_images::Unpulled;
+use super::service_images::NeededImages;
 use super::uploads::Received;
 use super::workspaces::label;
 use super::{App, failure};
@@ -65,7 +65,7 @@ struct CreationRequest {
 
 /// What is inputs until the workspace exists.
 struct Inputs {
-    unpulled: Option<Unpulled>,
+    images: NeededImages,
     received: Vec<Received>,
     notes: Vec<String>,
     values: Option<Values>,
@@ -160,7 +160,7 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
     }
     let Composed {
         spec,
-        unpulled,
+        images,
         received,
         notes,
     } = app.compose(&create, &project).await?;
@@ -185,7 +185,7 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
         turn: creation.right.turn(),
     };
     let inputs = Inputs {
-        unpulled,
+        images,
         received,
         notes,
         values,
@@ -201,7 +201,7 @@ fn create_streaming(
     creation: CreationRequest,
 ) -> Response {
     let Inputs {
-        unpulled,
+        images: NeededImages { held, unpulled },
         received,
         mut notes,
         values,
@@ -220,6 +220,8 @@ fn create_streaming(
                 secrets.begin(id, values);
             }
             noted.begun(id);
+            // The workspace is on record, and with it the images that it uses.
+            drop(held);
             // The receiver is gone when the client disconnected.
             let _ = begin.send(id.clone());
         };

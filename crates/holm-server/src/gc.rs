@@ -61,7 +61,7 @@ async fn gc(
     Ok(jsonl::response(HttpBody::from_stream(events)))
 }
 
-/// Adds what was swept of the images. A failure there is one of several that `gc` reports.
+/// Sweeps the images, and adds what that removed, or why it failed, to the report of `gc`.
 async fn with_images(
     app: &App,
     collected: Result<holm_engine::Collected, Fault>,
@@ -71,7 +71,7 @@ async fn with_images(
     match app.sweep_images().await {
         Ok(swept) => collected.removed.extend(swept),
         Err(fault) if fault.code == Code::Busy => {
-            let note = "images were left alone, because a pull or an import is under way";
+            let note = "images were left alone, because a pull, an import or an `up` is under way";
             notes.push(note.to_owned());
         }
         Err(fault) => collected.faults.push(fault),

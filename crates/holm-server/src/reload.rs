@@ -63,7 +63,7 @@ async fn reload(
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
     let images = app.find_images(&judged.config, &spec.services).await?;
-    let mut next = asked(&spec, &judged, &images.complete()?);
+    let mut next = asked(&spec, &judged, images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
     next.caches = data.caches;

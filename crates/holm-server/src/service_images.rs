@@ -3,19 +3,30 @@
 
 use super::App;
 use super::declared::{self, Manifests};
-use super::images::{PullWish, store_fault};
+use super::images::{PullWish, RulesOf, store_fault};
 use holm_core::config::ProjectConfig;
 use holm_core::egress::Policy;
 use holm_core::image_reference::ImageReference;
 use holm_core::spec::{Service, WorkspaceSpec};
 use holm_core::{Code, Fault};
 use holm_engine::{Progress, try_blocking};
+use holm_image::Writing;
 
 /// The images of a project's services.
 #[derive(Default)]
 pub struct Found {
     pub manifests: Manifests,
     pub missing: Vec<ImageReference>,
+    /// Keeps `gc` from deleting the images until it is on record that a workspace uses them.
+    held: Option<Writing>,
+}
+
+/// What a workspace that is about to be made needs of the images.
+pub struct NeededImages {
+    /// Keeps `gc` from deleting the images until the workspace is on record.
+    pub held: Option<Writing>,
+    /// `None`: all images are here.
+    pub unpulled: Option<Unpulled>,
 }
 
 /// A workspace's images that have to be pulled before it is made.
@@ -38,6 +49,7 @@ impl App {
         let mut found = Found {
             manifests: known.collect(),
             missing: Vec::new(),
+            held: None,
         };
         let services = config.services.values();
         let references = services.filter_map(|service| Some(&service.image.as_ref()?.reference));
@@ -48,6 +60,7 @@ impl App {
         }
         let images = self.images.clone();
         try_blocking(move || {
+            found.held = Some(images.begin().map_err(store_fault)?);
             for reference in unknown {
                 match images.find(&reference).map_err(store_fault)? {
                     Some(image) => {
@@ -69,13 +82,18 @@ impl App {
         progress: &Progress,
     ) -> Result<(), Fault> {
         let Unpulled { config, mut found } = unpulled;
+        let egress = &spec.network.egress;
+        let policy = Policy::parse(egress.mode, &egress.allow).map_err(|error| {
+            let message = "it is not clear which hosts the workspace may reach";
+            let hint = "look at `[egress]` of holm.toml and config.toml";
+            Fault::new(Code::InvalidConfig, message, hint).because(error)
+        })?;
         for reference in found.missing {
-            let egress = &spec.network.egress;
-            let policy = Policy::parse(egress.mode, &egress.allow);
             let wish = PullWish {
                 reference: reference.clone(),
                 credentials: None,
-                policy: policy.map_err(|error| refused(&reference).because(error))?,
+                policy: policy.clone(),
+                rules: RulesOf::Project,
             };
             let pulled = self.pull_image(wish, progress.clone()).await;
             let image = pulled.map_err(|fault| match fault.code {
@@ -92,18 +110,20 @@ impl App {
 // === impl Found ===
 
 impl Found {
-    /// What has to be pulled for this project; `None`: nothing.
-    pub fn unpulled(self, config: &ProjectConfig) -> Option<Unpulled> {
-        (!self.missing.is_empty()).then(|| Unpulled {
+    /// For a new workspace of this project.
+    pub fn needed(mut self, config: &ProjectConfig) -> NeededImages {
+        let held = self.held.take();
+        let unpulled = (!self.missing.is_empty()).then(|| Unpulled {
             config: config.clone(),
             found: self,
-        })
+        });
+        NeededImages { held, unpulled }
     }
 
-    /// The manifests, if every image is here.
-    pub fn complete(self) -> Result<Manifests, Fault> {
+    /// The manifests, if every image is here. Until this is dropped, `gc` does not delete the images.
+    pub fn complete(&self) -> Result<&Manifests, Fault> {
         match self.missing.first() {
-            None => Ok(self.manifests),
+            None => Ok(&self.manifests),
             Some(reference) => Err(Fault::new(
                 Code::ImageNotFound,
                 format!("the image {reference} is not here"),

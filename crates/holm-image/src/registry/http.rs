@@ -10,9 +10,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,18 +176,6 @@ async fn ask(
     // The task ends when the answer's body was read or dropped; its error reaches the body's reader.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(http)
-}
-
-/// How a pull verifies hosts: by these CAs, as DER.
-pub fn trusting(authorities: Vec<Vec<u8>>) -> Result<Arc<ClientConfig>, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    // CA bundles contain certificates that rustls does not accept; those are skipped.
-    roots.add_parsable_certificates(authorities.into_iter().map(CertificateDer::from));
-    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
 }
 
 // === impl Answer ===

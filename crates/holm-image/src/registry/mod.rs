@@ -9,7 +9,7 @@ mod challenge;
 mod download;
 mod http;
 
-pub use http::{Connection, Destination, Dial, Duplex, RequestError, trusting};
+pub use http::{Connection, Destination, Dial, Duplex, RequestError};
 
 use crate::blob::BlobError;
 use crate::config::{ConfigError, ImageConfig};
@@ -26,7 +26,7 @@ use holm_core::image_reference::{DEFAULT_REGISTRY, ImageDigest, ImageReference};
 use http::{Address, Answer};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -195,10 +195,12 @@ impl Source<'_> {
         if bytes > most {
             return Err(PullError::Large { bytes, most });
         }
+        // An image may name the same layer several times.
         let layers = parsed.layers.iter().map(|layer| &layer.blob);
-        let blobs = layers.clone().chain([&parsed.config]);
+        let layers = layers.map(|blob| ((&blob.digest, blob.size), blob));
+        let layers: BTreeMap<_, &Descriptor> = layers.collect();
         let mut missing = 0;
-        for blob in blobs {
+        for blob in layers.values().copied().chain([&parsed.config]) {
             if !writing.store().has(blob)? {
                 missing += blob.size;
             }
@@ -215,7 +217,8 @@ impl Source<'_> {
         // The config is first: it is small, and a wrong one saves the rest.
         self.download(writing, &parsed.config, progress).await?;
         let config = ImageConfig::read::<PullError>(writing.store(), &parsed)?;
-        let downloads = layers.map(|blob| self.download(writing, blob, progress));
+        let downloads = layers.into_values();
+        let downloads = downloads.map(|blob| self.download(writing, blob, progress));
         // A list of futures first: the compiler cannot infer that the lazy iterator is `Send`.
         let downloads: Vec<_> = downloads.collect();
         let parallel = self.access.bounds.parallel.max(1);

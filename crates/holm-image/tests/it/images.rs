@@ -2,9 +2,13 @@
 
 use crate::support::{Image, MANIFEST, Tar, chain, describe, image};
 use holm_core::image_reference::{ImageDigest, ImageReference};
-use holm_image::{Descriptor, Images, ImagesError, MediaType, StoreError, digest_of};
+use holm_image::{
+    Descriptor, Images, ImagesError, MediaType, StoreError, UnpackProgress, digest_of,
+};
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::ControlFlow;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use tar::EntryType;
 
@@ -19,7 +23,7 @@ fn add(images: &Images, source: &Image, name: &str) -> Result<Descriptor, Images
         writing.put(blob, MediaType::new("")).unwrap();
     }
     let manifest = describe(MANIFEST, &source.manifest);
-    images.unpack(&writing, &manifest.digest, &|_| {})?;
+    images.unpack(&writing, &manifest.digest, &|_| ControlFlow::Continue(()))?;
     images.name(&writing, &reference(name), &manifest)?;
     Ok(manifest)
 }
@@ -107,11 +111,19 @@ fn sweep_keeps_what_has_a_name_or_is_used() {
         .join("layers")
         .join(format!("{}.new-0", "a".repeat(64)));
     fs::create_dir(left).unwrap();
-    images.remove(&reference("two")).unwrap().unwrap();
-    images.remove(&reference("three")).unwrap().unwrap();
-    assert!(images.remove(&reference("three")).unwrap().is_none());
+    let remove = |name: &str, image: &Descriptor| {
+        let removed = images.remove(&reference(name), &image.digest);
+        removed.unwrap()
+    };
+    assert!(remove("two", &one).is_none(), "it names another image");
+    remove("two", &two).unwrap();
+    remove("three", &three).unwrap();
+    assert!(remove("three", &three).is_none());
     let writing = images.begin().unwrap();
-    let busy = images.sweep(&BTreeSet::new());
+    let mut unfinished = writing.resume(&describe("", b"unfinished")).unwrap();
+    unfinished.add(b"unfin").unwrap();
+    drop(unfinished);
+    let busy = images.begin_sweep();
     assert!(
         matches!(busy, Err(ImagesError::Store(StoreError::Busy))),
         "{busy:?}"
@@ -119,7 +131,21 @@ fn sweep_keeps_what_has_a_name_or_is_used() {
     drop(writing);
     // An image that a workspace uses stays; one that is unknown does not stop the sweep.
     let unknown = describe(MANIFEST, b"unknown");
-    let swept = images.sweep(&used(&[&two, &unknown])).unwrap();
+    let sweeping = images.begin_sweep().unwrap();
+    // A manifest that cannot be opened is not one that was never pulled.
+    let manifest = root.path().join("blobs").join(two.digest.hex());
+    fs::rename(&manifest, manifest.with_extension("aside")).unwrap();
+    symlink(&manifest, &manifest).unwrap();
+    let unreadable = images.sweep(&sweeping, &used(&[&two]));
+    assert!(
+        matches!(unreadable, Err(ImagesError::Store(StoreError::Io { .. }))),
+        "{unreadable:?}"
+    );
+    assert_eq!(unpacked(root.path()).len(), 6, "nothing was removed");
+    fs::rename(manifest.with_extension("aside"), &manifest).unwrap();
+    let swept = images.sweep(&sweeping, &used(&[&two, &unknown])).unwrap();
+    let partial = fs::read_dir(root.path().join("partial")).unwrap();
+    assert_eq!(partial.count(), 0);
     assert_eq!((swept.blobs, swept.layers), (3, 1));
     assert!(images.root(&one.digest).is_ok() && images.root(&two.digest).is_ok());
     let gone = images.root(&three.digest).unwrap_err();
@@ -128,10 +154,30 @@ fn sweep_keeps_what_has_a_name_or_is_used() {
         "{gone:?}"
     );
     assert_eq!(unpacked(root.path()).len(), 4);
-    images.remove(&reference("one")).unwrap();
-    let swept = images.sweep(&BTreeSet::new()).unwrap();
+    remove("one", &one).unwrap();
+    let swept = images.sweep(&sweeping, &BTreeSet::new()).unwrap();
     assert_eq!((swept.blobs, swept.layers), (8, 4));
     assert_eq!(fs::read_dir(root.path().join("layers")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_cancelled_unpacking_leaves_the_other_layers_and_the_name_out() {
+    let root = tempfile::tempdir().unwrap();
+    let images = Images::open(root.path()).unwrap();
+    let layers = ["1", "2"].map(|text| Tar::default().file(text, b"").end());
+    let source = image(&layers);
+    let writing = images.begin().unwrap();
+    for blob in source.blobs.iter().chain([&source.manifest]) {
+        writing.put(blob, MediaType::new("")).unwrap();
+    }
+    let digest = digest_of(&source.manifest);
+    let first_only = |step: UnpackProgress| match step.layer {
+        1 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    let cancelled = images.unpack(&writing, &digest, &first_only).unwrap_err();
+    assert!(matches!(cancelled, ImagesError::Cancelled(_)));
+    assert_eq!(unpacked(root.path()).len(), 1);
 }
 
 #[test]
@@ -225,7 +271,7 @@ fn an_unknown_stored_value_is_an_error() {
         fs::write(&names, right.replace(old, new)).unwrap();
         let error = images.list().unwrap_err();
         assert!(chain(&error).contains(expected), "{}", chain(&error));
-        let swept = images.sweep(&BTreeSet::new());
+        let swept = images.sweep(&images.begin_sweep().unwrap(), &BTreeSet::new());
         assert!(swept.is_err(), "an unreadable list removes nothing");
     }
     fs::write(&names, right).unwrap();

@@ -3,10 +3,9 @@
 use crate::support::{Image, Tar, amd64, chain, gzip, image, index};
 use holm_image::{
     ArchiveLimits, ContentStore, Descriptor, Document, ImportError, Imported, digest_of,
-    import_archive, import_layout,
+    import_archive,
 };
 use serde_json::json;
-use std::fs;
 
 fn layers() -> Vec<Vec<u8>> {
     vec![
@@ -36,7 +35,6 @@ fn imported(archive: &[u8], limits: ArchiveLimits) -> Result<Vec<Imported>, Impo
     let store = ContentStore::open(root.path()).unwrap();
     let images = import_archive(&store.begin().unwrap(), archive, &amd64(), limits)?;
     let manifests: Vec<Descriptor> = images.iter().map(|it| it.manifest.clone()).collect();
-    store.sweep(&manifests).unwrap();
     for manifest in &manifests {
         let bytes = store.read(&manifest.digest, manifest.size).unwrap();
         let parsed = Document::parse(&bytes, &manifest.media_type).unwrap();
@@ -116,44 +114,6 @@ fn both_forms_of_docker_save_are_imported() {
         imported(&new, ArchiveLimits::default()).unwrap()[0].names,
         ["app:1"]
     );
-}
-
-#[test]
-fn a_layout_is_imported_and_its_links_are_not_followed() {
-    let places = tempfile::tempdir().unwrap();
-    let layout = places.path().join("layout");
-    let source = image(&layers());
-    fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
-    fs::write(layout.join("index.json"), index(&source.manifest)).unwrap();
-    for blob in source.blobs.iter().chain([&source.manifest]) {
-        fs::write(layout.join(blob_path(blob)), blob).unwrap();
-    }
-    let store = ContentStore::open(&places.path().join("store")).unwrap();
-    let writing = store.begin().unwrap();
-    let link = layout.join(blob_path(&source.blobs[0]));
-    fs::rename(&link, places.path().join("elsewhere")).unwrap();
-    std::os::unix::fs::symlink(places.path().join("elsewhere"), &link).unwrap();
-    let error = import_layout(&writing, &layout, &amd64()).unwrap_err();
-    assert!(matches!(error, ImportError::Read(..)), "{error:?}");
-    assert_eq!(
-        fs::read(&link).unwrap(),
-        source.blobs[0],
-        "a plain open follows the link"
-    );
-    fs::remove_file(&link).unwrap();
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &link,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RUSR,
-        0,
-    )
-    .unwrap();
-    import_layout(&writing, &layout, &amd64()).unwrap_err();
-    fs::remove_file(&link).unwrap();
-    fs::rename(places.path().join("elsewhere"), &link).unwrap();
-    let images = import_layout(&writing, &layout, &amd64()).unwrap();
-    assert_eq!(images[0].config.command, ["serve"]);
 }
 
 #[test]

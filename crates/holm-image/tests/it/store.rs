@@ -1,10 +1,9 @@
 //! The content store: verified names, resumed writers, writers at the same time, and `sweep`.
 
-use crate::support::{INDEX, MANIFEST, Tar, describe, image, index};
-use holm_image::{BlobError, ContentStore, MediaType, StoreError, digest_of};
+use crate::support::describe;
+use holm_image::{BlobError, ContentStore, StoreError};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::symlink;
 
 #[test]
 fn a_blob_has_no_name_before_it_is_verified() {
@@ -70,54 +69,4 @@ fn several_writers_of_one_blob_do_not_mix() {
         fs::read_dir(root.path().join("partial")).unwrap().count(),
         0
     );
-}
-
-#[test]
-fn sweep_keeps_what_the_listed_manifests_reach() {
-    let root = tempfile::tempdir().unwrap();
-    let store = ContentStore::open(root.path()).unwrap();
-    let writing = store.begin().unwrap();
-    let kept = image(&[Tar::default().file("kept", b"").end()]);
-    let other = image(&[Tar::default().file("other", b"").end()]);
-    for blob in kept
-        .blobs
-        .iter()
-        .chain(&other.blobs)
-        .chain([&kept.manifest, &other.manifest])
-    {
-        writing.put(blob, MediaType::new("")).unwrap();
-    }
-    let list = index(&kept.manifest);
-    writing.put(&list, MediaType::new(INDEX)).unwrap();
-    let mut unfinished = writing.resume(&describe("", b"unfinished")).unwrap();
-    unfinished.add(b"unfin").unwrap();
-    drop(unfinished);
-    let keep = [describe(INDEX, &list)];
-    assert!(
-        matches!(store.sweep(&keep), Err(StoreError::Busy)),
-        "a pull may be on its way"
-    );
-    drop(writing);
-    assert_eq!(store.sweep(&keep).unwrap().blobs, 3);
-    for blob in kept.blobs.iter().chain([&kept.manifest, &list]) {
-        assert!(store.has(&describe("", blob)).unwrap());
-    }
-    assert!(!store.has(&describe("", &other.manifest)).unwrap());
-    let missing = [describe(MANIFEST, &other.manifest)];
-    assert!(matches!(store.sweep(&missing), Err(StoreError::Absent(_))));
-    assert!(
-        store.has(&describe("", &list)).unwrap(),
-        "an unreadable list removes nothing"
-    );
-    // A manifest that the index names and the store cannot open is no image that was never pulled.
-    let name = root
-        .path()
-        .join("blobs")
-        .join(digest_of(&kept.manifest).hex());
-    fs::remove_file(&name).unwrap();
-    symlink(&name, &name).unwrap();
-    assert!(matches!(store.sweep(&keep), Err(StoreError::Io { .. })));
-    assert!(store.has(&describe("", &kept.blobs[0])).unwrap());
-    fs::remove_file(&name).unwrap();
-    assert_eq!(store.sweep(&[]).unwrap().blobs, 3);
 }

@@ -17,6 +17,7 @@ mod subreaper;
 mod tree;
 
 use crate::platform::System;
+pub use probe::ANSWER_WITHIN;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;

@@ -11,8 +11,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How much of an answer is read.
 const LONGEST_ANSWER: u64 = 1 << 20;
-/// A development server may build before its first answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// For one attempt. A development server may build before its first answer.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 pub fn tcp(port: u16) -> bool {
     until(|| addresses(port).iter().any(|to| connect(to).is_ok()))

@@ -4,7 +4,7 @@
 //! are stopped before their children and continued after them, so that no shell sees a stopped
 //! child and takes the terminal away from it.
 
-use super::tree::{Process, others, processes, send, signal};
+use super::tree::{Process, others, processes, send, try_send};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::collections::{HashMap, HashSet};
@@ -41,7 +41,7 @@ pub fn release() -> bool {
     let all = others(&processes());
     let stopped: Vec<i32> = all
         .iter()
-        .filter(|it| it.is_stopped())
+        .filter(|it| it.state.is_stopped())
         .map(|it| it.pid)
         .collect();
     for pid in by_depth(&all, &stopped).iter().rev() {
@@ -73,7 +73,7 @@ fn stop_all(stopped: &mut Vec<i32>) -> bool {
             if stopped.contains(&pid) {
                 continue;
             }
-            match signal(pid, Signal::STOP) {
+            match try_send(pid, Signal::STOP) {
                 Err(Errno::PERM) => drop(beyond.insert(pid)),
                 _ => stopped.push(pid),
             }
@@ -88,10 +88,10 @@ fn stop_all(stopped: &mut Vec<i32>) -> bool {
 fn moving(all: &[Process]) -> Vec<i32> {
     let has_stopped_child = |pid: i32| {
         let mut children = all.iter().filter(|process| process.parent == pid);
-        children.any(|child| child.is_stopped())
+        children.any(|child| child.state.is_stopped())
     };
     let is_still = |process: &Process| {
-        process.is_stopped() || (process.waits() && has_stopped_child(process.pid))
+        process.state.is_stopped() || (process.state.waits() && has_stopped_child(process.pid))
     };
     let moving = all.iter().filter(|process| !is_still(process));
     moving.map(|process| process.pid).collect()

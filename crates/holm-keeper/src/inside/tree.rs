@@ -3,6 +3,7 @@
 //! of a service took even that away lives until the workspace stops; of a run it is still a
 //! descendant of the first process, which is ours ([`super::subreaper`]).
 
+use crate::process::{self, StateLetter};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -21,25 +22,7 @@ pub struct Process {
     pub parent: i32,
     group: i32,
     session: i32,
-    /// The kernel's state letter.
-    state: char,
-}
-
-// === impl Process ===
-
-impl Process {
-    fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        matches!(self.state, 'T' | 't')
-    }
-
-    /// In an uninterruptible wait.
-    pub fn waits(&self) -> bool {
-        self.state == 'D'
-    }
+    pub state: StateLetter,
 }
 
 /// All processes of a service or a run.
@@ -118,17 +101,19 @@ pub fn end_all(limit: Duration) -> bool {
 pub fn others(all: &[Process]) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let is_other =
-        |process: &&Process| process.pid != own && process.pid > 1 && !process.has_ended();
+        |process: &&Process| process.pid != own && process.pid > 1 && !process.state.has_ended();
     all.iter().filter(is_other).cloned().collect()
 }
 
-pub fn send(pid: i32, name: Signal) {
-    // It may have ended meanwhile.
-    let _ = signal(pid, name);
+/// Signals a process that may have ended meanwhile.
+pub fn send(pid: i32, signal: Signal) {
+    // Only the end of the process makes this fail: all programs inside are the same user's.
+    let _ = try_send(pid, signal);
 }
 
-pub fn signal(pid: i32, name: Signal) -> Result<(), Errno> {
-    kill_process(Pid::from_raw(pid).ok_or(Errno::SRCH)?, name)
+/// Signals a process. Landlock refuses that with `EPERM` for programs of rooms.
+pub fn try_send(pid: i32, signal: Signal) -> Result<(), Errno> {
+    kill_process(Pid::from_raw(pid).ok_or(Errno::SRCH)?, signal)
 }
 
 /// Whether a process of the service has a file below `path` open, or its working directory there.
@@ -184,7 +169,7 @@ fn belonging(all: &[Process], leader: i32, is_marked: impl Fn(i32) -> bool) -> V
     }
     let living = others
         .iter()
-        .filter(|process| found.contains(&process.pid) && !process.has_ended());
+        .filter(|process| found.contains(&process.pid) && !process.state.has_ended());
     living.map(|process| process.pid).collect()
 }
 
@@ -195,18 +180,13 @@ pub fn processes() -> Vec<Process> {
 }
 
 fn look(pid: i32) -> Option<Process> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    // The name is between the first and the last parenthesis and may contain any byte.
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let mut number = || fields.next()?.parse().ok();
+    let stat = process::stat(pid)?;
     Some(Process {
         pid,
-        parent: number()?,
-        group: number()?,
-        session: number()?,
-        state,
+        parent: stat.parent,
+        group: stat.group,
+        session: stat.session,
+        state: stat.state,
     })
 }
 
@@ -217,7 +197,7 @@ pub fn process_of(pid: i32, parent: i32, state: char) -> Process {
         parent,
         group: pid,
         session: pid,
-        state,
+        state: StateLetter(state),
     }
 }
 
@@ -231,7 +211,7 @@ mod tests {
             parent,
             group,
             session,
-            state: 'S',
+            state: StateLetter('S'),
         }
     }
 
@@ -255,7 +235,7 @@ mod tests {
         let mut found = belonging(&all, 50, marked);
         found.sort_unstable();
         assert_eq!(found, [50, 51, 52, 53, 60, 61]);
-        all[1].state = 'Z';
+        all[1].state = StateLetter('Z');
         assert!(
             !belonging(&all, 50, marked).contains(&50),
             "a zombie is gone"

@@ -183,7 +183,7 @@ fn other_rules(registry: &Registry, egress: &Egress) -> Answer {
 fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     match registry.services() {
         Some(services) => {
-            let declared = startable(registry, declared);
+            let declared = startable(&registry.plan.services, &registry.declared(), declared);
             registry.set_declared(declared.clone());
             let answer = services.declare(declared);
             here::write(registry);
@@ -193,21 +193,75 @@ fn redeclared(registry: &Registry, declared: Vec<Service>) -> Answer {
     }
 }
 
-/// The driver plans rooms when the workspace starts, so another image counts from the next start on.
-fn startable(registry: &Registry, declared: Vec<Service>) -> Vec<Service> {
+/// The driver plans rooms when the workspace starts, so another image counts from the next start on. Until then the
+/// service keeps its present image, and its command, variables and readiness, which are for that image.
+fn startable(planned: &[Service], present: &[Service], declared: Vec<Service>) -> Vec<Service> {
     let startable = declared.into_iter().filter_map(|service| {
-        let mut started = registry.plan.services.iter();
-        let started = started.find(|started| started.name == service.name);
-        let image = started.and_then(|started| started.image.as_ref());
-        if service.image.as_ref() == image {
-            Some(service)
-        } else {
-            started.cloned()
+        let is_same = |other: &&Service| other.name == service.name;
+        let planned = planned.iter().find(is_same);
+        if service.image.as_ref() == planned.and_then(|planned| planned.image.as_ref()) {
+            return Some(service);
         }
+        let kept = present.iter().find(is_same).or(planned)?.clone();
+        Some(Service {
+            depends_on: service.depends_on,
+            restart: service.restart,
+            on_assign: service.on_assign,
+            build: service.build,
+            rebuild_when: service.rebuild_when,
+            ..kept
+        })
     });
     startable.collect()
 }
 
 fn not_yet() -> Answer {
     Answer::Refused("it is not started yet".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holm_core::config::{OnAssign, Restart};
+    use holm_core::spec::ServiceImage;
+
+    fn service(name: &str, image: Option<&str>, run: &str) -> Service {
+        let image = image.map(|reference| ServiceImage {
+            reference: reference.parse().unwrap(),
+            manifest: format!("sha256:{}", "0".repeat(64)).parse().unwrap(),
+            tree: None,
+            volumes: Vec::new(),
+            container: None,
+        });
+        Service {
+            name: name.to_owned(),
+            run: run.to_owned(),
+            image,
+            ready: None,
+            depends_on: Vec::new(),
+            restart: Restart::No,
+            on_assign: OnAssign::None,
+            build: None,
+            rebuild_when: Vec::new(),
+            env: Vec::new(),
+            port: None,
+        }
+    }
+
+    #[test]
+    fn another_image_waits_for_the_next_start_and_undoes_no_earlier_reload() {
+        let planned = [service("db", Some("db:1"), "old")];
+        // A reload before changed the command.
+        let present = [service("db", Some("db:1"), "present")];
+        let mut other_image = service("db", Some("db:2"), "for the other image");
+        other_image.restart = Restart::Always;
+        let added = service("new", Some("db:1"), "");
+        let found = startable(&planned, &present, vec![other_image, added]);
+        let mut expected = service("db", Some("db:1"), "present");
+        expected.restart = Restart::Always;
+        assert_eq!(found, [expected]);
+        let same_image = service("db", Some("db:1"), "new");
+        let found = startable(&planned, &present, vec![same_image.clone()]);
+        assert_eq!(found, [same_image]);
+    }
 }

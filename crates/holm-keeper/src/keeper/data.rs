@@ -180,8 +180,9 @@ fn renew_one(registry: &Registry, renewal: &Renewal) -> io::Result<()> {
     let ended = registry
         .services()
         .is_none_or(|services| services.wait_until(ENDED_WITHIN, all_ended));
-    for user in &users {
-        // Processes that the program started may end after it.
+    let in_workspace = users.iter().filter(|user| !is_in_room(registry, user));
+    for user in in_workspace {
+        // Processes that the program started may end after it. A room ends with all of its processes.
         services::end_all(registry, &user.name, user.pid.unwrap_or(0), GRACE);
     }
     let renewed = if ended {
@@ -207,9 +208,15 @@ fn users(registry: &Registry, renewal: &Renewal) -> Vec<ServiceStatus> {
     let wanted = reported.filter(|service| service.state != State::Stopped.as_str());
     let place = &renewal.volume.mount.inside;
     let used = wanted.filter(|service| {
-        renewal.users.contains(&service.name) || has_open(registry, service, place)
+        let is_named = renewal.users.contains(&service.name);
+        is_named || (!is_in_room(registry, service) && has_open(registry, service, place))
     });
     used.collect()
+}
+
+/// Whether its init, and not that of the workspace, knows its processes. A room shows only volumes that its service names.
+fn is_in_room(registry: &Registry, service: &ServiceStatus) -> bool {
+    registry.room_plan(&service.name).is_some()
 }
 
 fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool {

@@ -17,12 +17,13 @@ use holm_proxy::gateway::{
     Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholder, Placeholders,
     Process, Proxy, Renewing, Service, Sockets, Surroundings, certificates,
 };
+use holm_proxy::outgoing::is_own;
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -341,9 +342,8 @@ impl Surroundings for Ground {
         self.platform.replace_rules(policy, granted)
     }
 
-    /// Only the machine's own addresses can be bound.
     fn is_own(&self, address: IpAddr) -> bool {
-        self.plan.has(Defence::Gateway) && UdpSocket::bind((address, 0)).is_ok()
+        self.plan.has(Defence::Gateway) && is_own(address)
     }
 
     fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {

@@ -7,12 +7,12 @@
 use super::link::{receive_hello, receive_message};
 use super::{InitNumber, InitOf, Registry};
 use crate::descriptors::send;
-use crate::room::{RoomInit, RoomPlan};
+use crate::room::{RoomInit, RoomPlan, RoomSignal};
 use crate::wire::ToInit;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,6 +37,8 @@ pub struct Room {
     init: RoomInit,
     number: InitNumber,
     writer: Mutex<UnixStream>,
+    /// The processes that the keeper has stopped for a copy.
+    held: Mutex<BTreeSet<i32>>,
     has_ended: Mutex<bool>,
     ended: Condvar,
 }
@@ -62,14 +64,16 @@ impl Rooms {
     pub fn hold(&self, registry: &Registry) -> io::Result<()> {
         let open: Vec<_> = self.open().values().cloned().collect();
         open.iter()
-            .try_for_each(|room| room.settle(registry, Signal::STOP))
+            .try_for_each(|room| room.settle(registry, RoomSignal::Stop))
     }
 
-    /// Continues them.
+    /// Continues the processes that [`hold`](Self::hold) stopped, and none that a program stopped itself.
     pub fn release(&self, registry: &Registry) {
         let open: Vec<_> = self.open().values().cloned().collect();
         for room in open {
-            if let Err(error) = registry.platform().signal_room(&room.init, Signal::CONT) {
+            let held = std::mem::take(&mut *room.held());
+            let signal = RoomSignal::Continue(&held);
+            if let Err(error) = registry.platform().signal_room(&room.init, signal) {
                 complain!("a room cannot be continued: {error}");
             }
         }
@@ -83,12 +87,16 @@ impl Rooms {
 // === impl Room ===
 
 impl Room {
-    /// Makes the room of a service and starts its init.
+    /// Makes the room of a service and starts its init. Refused while the kernel cannot end the processes of an earlier
+    /// run: two rooms must not write the same files.
     pub fn open(
         registry: &Arc<Registry>,
         plan: RoomPlan,
         secrets: Vec<String>,
     ) -> io::Result<Arc<Self>> {
+        if registry.rooms.find(&plan.service).is_some() {
+            return Err(io::Error::other("programs of its last run do not end"));
+        }
         let (reply, made) = mpsc::channel();
         let registry = Arc::clone(registry);
         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -133,6 +141,7 @@ impl Room {
             number: InitNumber(registry.rooms.next.fetch_add(1, Ordering::Relaxed)),
             init,
             writer: Mutex::new(writer),
+            held: Mutex::default(),
             has_ended: Mutex::new(false),
             ended: Condvar::new(),
         })
@@ -158,36 +167,49 @@ impl Room {
 
     /// Nothing of the room is left afterwards, unless the kernel cannot end it.
     fn finish(&self, registry: &Registry) {
+        // With `nested`, processes outside of the room's mount namespace are found as descendants of its init.
+        self.kill_all(registry);
         reap(&self.init);
-        if let Err(error) = self.settle(registry, Signal::KILL) {
-            complain!("programs of a room do not end: {error}");
-        }
+        // Init may have started processes until it was killed.
+        self.kill_all(registry);
         registry.end_init(self.number);
     }
 
-    /// Kills every process of the room, then ends it. Returns when that is done.
+    /// Kills every process of the room, then ends it. Returns when that is done, or takes too long.
     pub fn end(&self, registry: &Registry) {
-        if let Err(error) = self.settle(registry, Signal::KILL) {
-            complain!("programs of a room do not end: {error}");
-        }
+        self.kill_all(registry);
         // Its init ends when the link closes.
         let _ = self.init.link.shutdown(Shutdown::Both);
         let is_open = |has_ended: &mut bool| !*has_ended;
         let waited = self
             .ended
             .wait_timeout_while(self.has_ended(), PATIENCE, is_open);
-        drop(waited);
+        let (has_ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !*has_ended {
+            let seconds = PATIENCE.as_secs();
+            complain!("a room does not end within {seconds} s");
+        }
     }
 
-    /// Sends a signal to all processes of the room but its init until none of them needs it any more.
-    fn settle(&self, registry: &Registry, signal: Signal) -> io::Result<()> {
+    fn kill_all(&self, registry: &Registry) {
+        if let Err(error) = self.settle(registry, RoomSignal::Kill) {
+            complain!("programs of a room do not end: {error}");
+        }
+    }
+
+    /// Signals all processes of the room but its init until the signal has no effect on any of them.
+    fn settle(&self, registry: &Registry, signal: RoomSignal<'_>) -> io::Result<()> {
         let begun = Instant::now();
         // A second look finds processes that were started during the first one.
         let mut quiet_looks = 0;
         while quiet_looks < 2 {
-            if registry.platform().signal_room(&self.init, signal)? == 0 {
+            let signalled = registry.platform().signal_room(&self.init, signal)?;
+            if signalled.is_empty() {
                 quiet_looks += 1;
                 continue;
+            }
+            if matches!(signal, RoomSignal::Stop) {
+                self.held().extend(signalled);
             }
             quiet_looks = 0;
             if begun.elapsed() > PATIENCE {
@@ -196,6 +218,13 @@ impl Room {
             std::thread::sleep(PAUSE);
         }
         Ok(())
+    }
+
+    /// Kills the process group of a program that the keeper started in the room.
+    pub fn kill_group(&self, pid: i32) {
+        let signal = libc::SIGKILL;
+        // A broken link ends the room anyway.
+        let _ = self.send(&ToInit::Signal { pid, signal }, &[]);
     }
 
     /// Signals one process that the keeper started in the room.
@@ -220,6 +249,10 @@ impl Room {
     /// `$HOME` of the image's user.
     pub fn home(&self) -> &str {
         &self.init.home
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_ended(&self) -> MutexGuard<'_, bool> {

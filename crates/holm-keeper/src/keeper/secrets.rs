@@ -168,12 +168,20 @@ impl Secrets {
             (true, None) => return Domain::Own,
             (true, Some(_)) => {}
         }
+        Domain::OwnReading(self.files_of(receiver))
+    }
+
+    /// The names of the secret files that a receiver may read.
+    pub fn files_of(&self, receiver: Option<Receiver<'_>>) -> Vec<String> {
+        if self.files.is_none() {
+            return Vec::new();
+        }
         let state = self.state();
         let is_its = |grant: &&Grant| {
             grant.form == Inject::File && receiver.is_some_and(|receiver| receiver.is_in(&grant.to))
         };
         let its = state.grants.iter().map(|held| &held.grant).filter(is_its);
-        Domain::OwnReading(its.map(|grant| grant.name.clone()).collect())
+        its.map(|grant| grant.name.clone()).collect()
     }
 
     /// What a program gets that is started now.

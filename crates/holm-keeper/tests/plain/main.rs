@@ -12,12 +12,12 @@ use holm_core::isolation::Isolation;
 use holm_keeper::keeper::{self, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Plan, Stepped};
 use holm_keeper::platform::{Platform, Refused, System, Terminal};
-use holm_keeper::room::{RoomInit, RoomPlan};
+use holm_keeper::room::{RoomInit, RoomPlan, RoomSignal};
 use holm_keeper::wire::{Domain, Mounted, Pair};
 use holm_keeper::{files, init, inside};
 use holm_linux::system::Kernel;
 use holm_proxy::gateway::{Grant, LookupFailure, Process};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -169,7 +169,7 @@ impl Platform for Plain {
         Err(unsupported())
     }
 
-    fn signal_room(&self, _: &RoomInit, _: Signal) -> io::Result<usize> {
+    fn signal_room(&self, _: &RoomInit, _: RoomSignal<'_>) -> io::Result<Vec<i32>> {
         Err(unsupported())
     }
 

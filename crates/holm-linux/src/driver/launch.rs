@@ -270,7 +270,7 @@ async fn start_keeper(
     };
     let mut plan = plan(driver, spec, dirs, protection)?;
     plan.keeper.volumes = volumes;
-    // As the services: not before the tree is what it should be.
+    // Services, and the rooms they run in, start only when the tree has the right content.
     if protection == Protection::On {
         plan.keeper.rooms = rooms::plan(driver, spec, dirs).await?;
     }

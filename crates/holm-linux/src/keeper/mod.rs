@@ -27,7 +27,7 @@ use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::keeper::{self, Handed, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::platform::{Platform, Refused};
-use holm_keeper::room::{RoomInit, RoomPlan};
+use holm_keeper::room::{RoomInit, RoomPlan, RoomSignal};
 use holm_keeper::wire::{Defence, Doorway, Mounted, Pair};
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
 use inward::Stock;
@@ -37,7 +37,6 @@ use reached::Reached;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, recv};
-use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -326,7 +325,7 @@ impl Platform for Linux {
         room::make(&site, &order)
     }
 
-    fn signal_room(&self, room: &RoomInit, signal: Signal) -> io::Result<usize> {
+    fn signal_room(&self, room: &RoomInit, signal: RoomSignal<'_>) -> io::Result<Vec<i32>> {
         let leaving = if self.workspace.seal.nested {
             Leaving::Allowed
         } else {

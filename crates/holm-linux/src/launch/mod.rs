@@ -6,7 +6,7 @@
 
 mod absent;
 pub use plan::{LaunchPlan, SealPlan};
-pub use root::{NewRoot, attach, detached, filesystem, overlay};
+pub use root::{NewRoot, attach, copy_mount, detached, filesystem, overlay};
 pub use seal::{Renames, Sealed, Writable, seal};
 mod beneath;
 mod ca_bundle;

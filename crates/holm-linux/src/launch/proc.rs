@@ -86,7 +86,7 @@ fn cover(
                 return Ok(covers.take());
             };
             let cover = match &covers {
-                Some(earlier) => copy_mount(earlier)?,
+                Some(earlier) => copy_mount(earlier, Reach::ThisMount)?,
                 None => first()?,
             };
             attach(cover.as_fd(), place.as_fd())?;

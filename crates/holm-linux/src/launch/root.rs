@@ -82,15 +82,6 @@ impl NewRoot {
         }
     }
 
-    /// Makes this the root of the namespace and leaves the old one for good.
-    pub fn enter_alone(self) -> io::Result<()> {
-        rustix::process::fchdir(&self.directory)?;
-        rustix::process::pivot_root(".", ".")?;
-        // The working directory is the old root now.
-        unmount(".", UnmountFlags::DETACH)?;
-        Ok(rustix::process::chdir("/")?)
-    }
-
     /// `/run`, with holm's own files at `/run/holm`.
     pub fn make_run(&self, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
         let step = "make /run";
@@ -212,14 +203,14 @@ impl NewRoot {
         .step(Part::Mount, "make the root read-only")
     }
 
-    /// Makes this the root of the namespace and begins to leave the host's tree for good.
+    /// Makes this the root of the namespace and begins to leave the old root for good.
     pub fn enter(self) -> Result<Leaving, LaunchFailure> {
         rustix::process::fchdir(&self.directory).step(Part::Mount, "go to the new root")?;
         rustix::process::pivot_root(".", ".").step(Part::Mount, "enter the new root")?;
         let thread = std::thread::Builder::new().stack_size(64 * 1024);
-        // The working directory is the host's root now, until it is left.
+        // The working directory is the old root now, until it is left.
         let leaving = thread.spawn(|| unmount(".", UnmountFlags::DETACH));
-        Ok(Leaving(leaving.step(Part::Mount, "leave the host's root")?))
+        Ok(Leaving(leaving.step(Part::Mount, "leave the old root")?))
     }
 
     /// Shows a file or a directory of the host, with everything mounted below it.
@@ -313,7 +304,7 @@ fn open_or_make(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
 }
 
-/// The host's root is being unmounted: the kernel waits until no processor uses it, while this process seals itself.
+/// The old root is being unmounted: the kernel waits until no processor uses it, while this process seals itself.
 /// Nothing is executed before that is [finished](Self::finish).
 pub struct Leaving(JoinHandle<rustix::io::Result<()>>);
 
@@ -322,7 +313,7 @@ pub struct Leaving(JoinHandle<rustix::io::Result<()>>);
 impl Leaving {
     pub fn finish(self) -> Result<(), LaunchFailure> {
         let left = self.0.join().unwrap_or(Err(Errno::FAULT));
-        left.step(Part::Mount, "leave the host's root")?;
+        left.step(Part::Mount, "leave the old root")?;
         rustix::process::chdir("/").step(Part::Mount, "go to /")
     }
 }
@@ -407,12 +398,16 @@ pub fn attach_new(mount: &OwnedFd, directory: &OwnedFd, name: &str) -> io::Resul
     Ok(move_mount(mount, "", directory, name, flags)?)
 }
 
-/// A detached copy of a mount that is attached, with its attributes.
-pub fn copy_mount(mount: &OwnedFd) -> io::Result<OwnedFd> {
+/// A detached copy of an attached mount with its attributes, or of a file or directory of one.
+pub fn copy_mount(place: &OwnedFd, reach: Reach) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
-    Ok(open_tree(mount, "", flags)?)
+    let flags = match reach {
+        Reach::ThisMount => flags,
+        Reach::AllBelow => flags | OpenTreeFlags::AT_RECURSIVE,
+    };
+    Ok(open_tree(place, "", flags)?)
 }
 
 /// Mounts exactly on the opened `place`.

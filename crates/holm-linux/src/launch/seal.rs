@@ -30,7 +30,7 @@ pub struct Sealed {
 pub enum Writable<'a> {
     /// The workspace's own directories.
     Own(&'a LaunchPlan),
-    /// Everything: a room shows nothing else that is mounted writable.
+    /// Everything. Each writable mount of a room is one that its service may write.
     Everything,
 }
 

@@ -21,6 +21,8 @@ use crate::system::Kernel;
 use holm_keeper::init;
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::room::{RoomInit, RoomPlan};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open,
     pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, waitid,
@@ -33,12 +35,16 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The hidden first argument of a process that makes a room.
 pub const ROLE: &str = "__room";
 
 /// The name of its process, and of the room's init.
 const NAME: &str = "holm-room";
+
+/// How long the making of a room may take, also on a slow disk.
+const MADE_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the role is told on its stdin.
 #[derive(Serialize, Deserialize)]
@@ -107,60 +113,103 @@ pub fn make(site: &Site<'_>, order: &Order) -> io::Result<RoomInit> {
     let mut child = command.spawn()?;
     // The closure that passes them has the copies of this process.
     drop(command);
-    let said = converse(&mut child, site, order);
+    let mut said = Vec::new();
+    let conversed = converse(&mut child, site, order, &mut said);
+    if conversed.is_err() {
+        // It may hang. An error means that it has ended.
+        let _ = child.kill();
+    }
     // It ends when it has started init.
     let _ = child.wait();
-    hear(&said?, link)
+    hear(conversed, &said, link)
 }
 
-/// Gives the role its order. What it makes is the workspace's from the beginning, and counts as such.
-fn converse(child: &mut Child, site: &Site<'_>, order: &Order) -> io::Result<String> {
+/// Gives the role its order and collects its reports in `said`. What it makes is the workspace's from the beginning, and
+/// counts as such.
+fn converse(
+    child: &mut Child,
+    site: &Site<'_>,
+    order: &Order,
+    said: &mut Vec<u8>,
+) -> io::Result<()> {
     if let Some(group) = site.group {
         group.take_in(child.id())?;
     }
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(&serde_json::to_vec(order)?)?;
     }
-    let mut said = String::new();
-    if let Some(mut stdout) = child.stdout.take() {
-        stdout.read_to_string(&mut said)?;
+    match child.stdout.take() {
+        Some(stdout) => read_until_closed(stdout, Instant::now() + MADE_WITHIN, said),
+        None => Ok(()),
     }
-    Ok(said)
 }
 
-/// The lines of the role and of init come in any order.
-fn hear(said: &str, link: UnixStream) -> io::Result<RoomInit> {
-    let (mut started, mut sealed, mut failure) = (None, None, None);
-    for line in said.lines() {
-        match serde_json::from_str(line)? {
-            Report::Started { pid } => {
-                let number = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-                started = Some((pid, pidfd_open(number, PidfdFlags::empty())?));
+/// Reads until all writers have closed the pipe. An error of kind `TimedOut` means that one did not in time.
+fn read_until_closed(
+    mut pipe: impl Read + AsFd,
+    until: Instant,
+    said: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut chunk = [0; 4096];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut sources = [PollFd::new(&pipe, PollFlags::IN)];
+        match poll(&mut sources, Some(&left)) {
+            Ok(0) => {
+                let seconds = MADE_WITHIN.as_secs();
+                let cause = format!("its room is not there after {seconds} s");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, cause));
             }
-            Report::Sealed { home, namespace } => sealed = Some((home, namespace)),
-            Report::Failed(error) => failure = Some(error),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match pipe.read(&mut chunk)? {
+            0 => return Ok(()),
+            length => said.extend_from_slice(&chunk[..length]),
         }
     }
-    if let Some((home, namespace)) = sealed
-        && let Some((pid, pidfd)) = started.take()
-    {
-        return Ok(RoomInit {
+}
+
+/// Understands the reports of the role and of init, which come in any order. Ends an init that did not get ready.
+fn hear(conversed: io::Result<()>, said: &[u8], link: UnixStream) -> io::Result<RoomInit> {
+    let (mut started, mut sealed, mut failure) = (None, None, conversed.err());
+    for line in said.split(|byte| *byte == b'\n') {
+        match serde_json::from_slice(line) {
+            Ok(Report::Started { pid }) => started = Some(pid),
+            Ok(Report::Sealed { home, namespace }) => sealed = Some((home, namespace)),
+            Ok(Report::Failed(error)) => {
+                failure.get_or_insert(io::Error::other(format!("cannot {error}")));
+            }
+            // After the last line, or the rest of one whose writer was killed.
+            Err(_) => {}
+        }
+    }
+    let init = started.and_then(Pid::from_raw);
+    let init = init.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    let init = started.zip(init.transpose()?);
+    match (init, sealed, failure) {
+        (Some((pid, pidfd)), Some((home, namespace)), None) => Ok(RoomInit {
             pidfd,
             pid,
             link,
             home,
             namespace,
-        });
+        }),
+        (init, _, failure) => {
+            if let Some((_, pidfd)) = init {
+                // If it failed by itself, it is ending.
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+            }
+            let early = || io::Error::other("the process that makes its room ended early");
+            Err(failure.unwrap_or_else(early))
+        }
     }
-    if let Some((_, pidfd)) = started {
-        // It failed, and ends by itself.
-        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
-        let _ = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
-    }
-    Err(match failure {
-        Some(failure) => io::Error::other(format!("cannot {failure}")),
-        None => io::Error::other("the process that makes its room ended early"),
-    })
 }
 
 /// The role. The arguments are the numbers of descriptors: the workspace's init, the link of the new one, and its network
@@ -253,4 +302,33 @@ fn become_init(plan: &SealPlan, home: String, link: OwnedFd) -> Result<Never, La
         .step(Part::Other, "leave its standard streams")?;
     drop(null);
     init::main(link.into_raw_fd().to_string().as_bytes(), &Kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_read_until_the_pipe_closes_or_the_time_is_up() {
+        let (pipe, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"half a line").unwrap();
+        let mut said = Vec::new();
+        let error = read_until_closed(&pipe, Instant::now(), &mut said).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(writer);
+        read_until_closed(&pipe, Instant::now() + MADE_WITHIN, &mut said).unwrap();
+        assert_eq!(said, b"half a line");
+    }
+
+    #[test]
+    fn an_init_that_is_not_ready_in_time_is_ended() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let said = format!("{{\"Started\":{{\"pid\":{pid}}}}}\n{{\"Seal");
+        let (link, _) = UnixStream::pair().unwrap();
+        let late = Err(io::Error::from(io::ErrorKind::TimedOut));
+        let error = hear(late, said.as_bytes(), link).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(child.wait().is_err(), "it is reaped");
+    }
 }

@@ -4,8 +4,8 @@
 //! belong to, so a link cannot lead out of it.
 
 use super::Order;
-use super::root::{copy, find, is_missing, show_mount};
-use crate::launch::{NewRoot, attach, filesystem};
+use super::root::{find, is_missing, show_mount};
+use crate::launch::{NewRoot, attach, copy_mount, filesystem};
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::container::{Mount, Source};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
@@ -30,7 +30,7 @@ pub fn of_host(room: &RoomPlan) -> Result<Mounted, LaunchFailure> {
     for (index, mount) in room.mounts.iter().enumerate() {
         if let Source::Host(path) = &mount.source {
             let found = openat(CWD, path, PATH, Mode::empty()).map_err(io::Error::from);
-            let copied = found.and_then(|place| copy(&place));
+            let copied = found.and_then(|place| copy_mount(&place, Reach::AllBelow));
             let step = format!("show {} of the host", path.display());
             mounted.insert(index, copied.step(Part::Mount, &step)?);
         }
@@ -57,7 +57,7 @@ pub fn of_workspace(order: &Order) -> Result<Mounted, LaunchFailure> {
             Source::Image | Source::Memory { .. } | Source::Text(_) | Source::Host(_) => continue,
         };
         let step = format!("show {}", mount.target.display());
-        let copied = found.and_then(|place| copy(&place));
+        let copied = found.and_then(|place| copy_mount(&place, Reach::AllBelow));
         mounted.insert(index, copied.step(Part::Mount, &step)?);
     }
     Ok(mounted)
@@ -71,7 +71,7 @@ pub fn mount(root: &NewRoot, room: &RoomPlan, mounted: &Mounted) -> Result<(), L
         if mount.source == Source::Image {
             let copied = root
                 .directory(&mount.target)
-                .and_then(|place| copy(&place))
+                .and_then(|place| copy_mount(&place, Reach::AllBelow))
                 .step(Part::Mount, &step(mount))?;
             of_image.insert(index, copied);
         }

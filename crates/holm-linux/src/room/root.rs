@@ -5,7 +5,7 @@
 
 use super::mounts::{self, Mounted};
 use super::{Namespaces, Order};
-use crate::launch::{NewRoot, attach, filesystem, overlay};
+use crate::launch::{NewRoot, attach, copy_mount, filesystem, overlay};
 use crate::sys;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// A root of the workspace that is empty, and that no program inside can change.
+/// A directory of the workspace where the new root is mounted. It is empty, and no program inside can change it.
 const MOUNT_POINT: &str = "/mnt";
 
 /// Directories of the workspace that a room shows at the same path. The last is missing where the host has none.
@@ -81,8 +81,7 @@ pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFail
         mounted,
     };
     let (root, users) = assemble(order, parts, ids)?;
-    root.enter_alone()
-        .step(Part::Mount, "enter the root of the image")?;
+    root.enter()?.finish()?;
     match &workspace.network {
         Some(network) => {
             move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
@@ -180,7 +179,7 @@ const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC)
 
 /// A copy of a file or directory of the workspace, with everything that is mounted below it.
 fn show(path: &Path) -> io::Result<OwnedFd> {
-    copy(&find(path)?)
+    copy_mount(&find(path)?, Reach::AllBelow)
 }
 
 /// The same of a mount. Programs inside may have put another directory into its place.
@@ -188,7 +187,7 @@ pub fn show_mount(path: &Path) -> io::Result<OwnedFd> {
     let place = find(path)?;
     let status = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
     if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        copy(&place)
+        copy_mount(&place, Reach::AllBelow)
     } else {
         Err(io::Error::other("it is no longer mounted there"))
     }
@@ -199,14 +198,6 @@ pub fn find(path: &Path) -> io::Result<OwnedFd> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     Ok(openat2(&root, relative, PATH, Mode::empty(), plain)?)
-}
-
-pub fn copy(place: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    Ok(open_tree(place, "", flags)?)
 }
 
 /// Mounts everything into the image's root, which is mounted at a place of this mount namespace only.

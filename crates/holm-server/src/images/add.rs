@@ -10,12 +10,13 @@ use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_core::{Code, Fault};
 use holm_engine::{Progress, try_blocking};
 use holm_image::{
-    ArchiveLimits, Descriptor, Images, Imported, Platform, StoredImage, Writing, import_archive,
-    pull,
+    ArchiveLimits, Descriptor, Images, ImagesError, Imported, Platform, StoredImage, Writing,
+    import_archive, pull,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -33,8 +34,7 @@ impl App {
         let (images, network) = (self.images.clone(), self.network.clone());
         let (file, home) = (self.paths.config_file.clone(), self.home());
         let handle = Handle::current();
-        // Dropped together with this future.
-        let (_alive, mut gone) = oneshot::channel::<()>();
+        let (mut client, _connected) = connection();
         try_blocking(move || {
             let access = reach::access(&file, &home, &network, &wish)?;
             let writing = images.begin().map_err(store_fault)?;
@@ -44,15 +44,16 @@ impl App {
                 let (host, note) = (Platform::host(), |step| reported.note(step));
                 tokio::select! {
                     pulled = pull(&writing, &access, reference, &host, &note) => {
-                        pulled.map_err(|error| pull_fault(reference, error))
+                        pulled.map_err(|error| pull_fault(&wish, error))
                     }
-                    _ = &mut gone => Err(cancelled(reference)),
+                    () = client.closed() => Err(cancelled(reference)),
                 }
             })?;
             let adding = Adding {
                 images: &images,
                 writing: &writing,
                 progress: &progress,
+                client: &client,
             };
             adding.finish(reference, &pulled.manifest)
         })
@@ -67,6 +68,7 @@ impl App {
         progress: Progress,
     ) -> Result<Vec<StoredImage>, Fault> {
         let images = self.images.clone();
+        let (client, _connected) = connection();
         try_blocking(move || {
             let path = archive.path();
             let opened = File::open(path);
@@ -80,6 +82,7 @@ impl App {
                 images: &images,
                 writing: &writing,
                 progress: &progress,
+                client: &client,
             };
             let stored = named
                 .iter()
@@ -95,6 +98,15 @@ struct Adding<'a> {
     images: &'a Images,
     writing: &'a Writing,
     progress: &'a Progress,
+    client: &'a Client,
+}
+
+/// Closed when the client that asked for the image has disconnected.
+type Client = oneshot::Sender<()>;
+
+/// The second part belongs to the future that the client waits for, and is dropped with it.
+fn connection() -> (Client, oneshot::Receiver<()>) {
+    oneshot::channel()
 }
 
 // === impl Adding ===
@@ -109,9 +121,17 @@ impl Adding<'_> {
         let report = |at: holm_image::UnpackProgress| {
             let (layer, layers) = (at.layer as u64, at.layers as u64);
             self.progress.report(&step, layer, layers);
+            if self.client.is_closed() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         let unpacked = self.images.unpack(self.writing, &manifest.digest, &report);
-        unpacked.map_err(store_fault)?;
+        unpacked.map_err(|error| match error {
+            ImagesError::Cancelled(_) => cancelled(reference),
+            error => store_fault(error),
+        })?;
         let stored = self.images.name(self.writing, reference, manifest);
         stored.map_err(store_fault)
     }
@@ -174,7 +194,7 @@ fn named(
 }
 
 fn cancelled(reference: &ImageReference) -> Fault {
-    let message = format!("the pull of `{reference}` was cancelled");
-    let hint = "`holm image pull` continues where it ended";
+    let message = format!("the client of `{reference}` disconnected");
+    let hint = "type the command again: it continues where it ended";
     Fault::new(Code::Cancelled, message, hint)
 }

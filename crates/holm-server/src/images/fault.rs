@@ -1,17 +1,30 @@
 //! What users see when an image cannot be pulled, imported or read.
 
+use super::{PullWish, RulesOf};
 use holm_core::image_reference::{ImageReference, ReferenceError};
 use holm_core::{Code, Fault};
 use holm_image::{
-    BlobError, ImagesError, ImportError, LayersError, PullError, RequestError, StoreError,
+    BlobError, DocumentError, ImagesError, ImportError, LayersError, PullError, RequestError,
+    StoreError, UnpackError,
 };
 use holm_proxy::outgoing::OutgoingError;
+use rustix::io::Errno;
 use std::error::Error;
 use std::io;
 
 const FORM: &str = "write it as `name`, `name:tag` or `registry.example.org/team/name:tag`";
 const HOSTILE: &str = "holm takes nothing of it; take the image from a source that you trust";
 const OFFLINE: &str = "is this machine online? `[network]` of config.toml names a proxy";
+const OTHER_MACHINE: &str = "name an image that also exists for this machine";
+const DIRECTORY: &str = "look at the disk, and at the directory `images` of holm's data";
+/// Errors that no content of an image causes.
+const OF_THE_MACHINE: [Errno; 5] = [
+    Errno::IO,
+    Errno::ROFS,
+    Errno::MFILE,
+    Errno::NFILE,
+    Errno::NOMEM,
+];
 const DISK: &str = "free some space on that disk, then try again: it goes on where it ended";
 
 pub fn invalid(error: ReferenceError) -> Fault {
@@ -31,18 +44,22 @@ pub fn not_one(images: usize) -> Fault {
 
 /// Errors of the daemon's own images, and of layers that are refused.
 pub fn store_fault(error: ImagesError) -> Fault {
-    if let Some(full) = disk_full(&error) {
-        return full;
-    }
+    let error = match machine_fault(error) {
+        Ok(fault) => return fault,
+        Err(error) => error,
+    };
     let (code, hint) = match &error {
         ImagesError::Store(StoreError::Busy) => (
             Code::Busy,
             "wait until the pull or import has ended, then try again",
         ),
-        ImagesError::Platform { .. } => (
-            Code::ImageRefused,
-            "name an image that also exists for this machine",
-        ),
+        ImagesError::Platform { .. } => (Code::ImageRefused, OTHER_MACHINE),
+        ImagesError::Cancelled(_) => (Code::Cancelled, "type the command again"),
+        ImagesError::Layers(LayersError::Unpack { source, .. })
+            if matches!(**source, UnpackError::Place { .. }) =>
+        {
+            (Code::Internal, DIRECTORY)
+        }
         ImagesError::Layers(LayersError::Unpack { .. })
         | ImagesError::Document { .. }
         | ImagesError::Config { .. } => (Code::ImageRefused, HOSTILE),
@@ -50,26 +67,28 @@ pub fn store_fault(error: ImagesError) -> Fault {
             Code::ImageNotFound,
             "`holm image pull` or `holm image import` brings it again",
         ),
-        ImagesError::Names(_) | ImagesError::Layers(_) => {
-            (Code::CorruptState, "look at the directory `images`")
-        }
-        ImagesError::Store(_) => (Code::Internal, "look at the directory `images`"),
+        ImagesError::Names(_) | ImagesError::Layers(_) => (Code::CorruptState, DIRECTORY),
+        ImagesError::Store(_) => (Code::Internal, DIRECTORY),
     };
     Fault::of(code, error, hint)
 }
 
 pub fn import_fault(error: ImportError) -> Fault {
-    if let Some(full) = disk_full(&error) {
-        return full;
-    }
+    let error = match machine_fault(error) {
+        Ok(fault) => return fault,
+        Err(error) => error,
+    };
     let (code, hint) = match &error {
         ImportError::NoImages => (
             Code::ImageRefused,
             "`docker save NAME -o FILE` writes an archive that holm reads, and so do podman, ctr and skopeo",
         ),
+        ImportError::Document(DocumentError::Platform { .. }) => {
+            (Code::ImageRefused, OTHER_MACHINE)
+        }
         ImportError::Store(StoreError::Io { .. })
         | ImportError::Blob(BlobError::Create(..) | BlobError::Write(_)) => {
-            (Code::Internal, "look at the directory `images`")
+            (Code::Internal, DIRECTORY)
         }
         _ => (Code::ImageRefused, HOSTILE),
     };
@@ -77,10 +96,12 @@ pub fn import_fault(error: ImportError) -> Fault {
     Fault::new(code, message, hint).because(error)
 }
 
-pub fn pull_fault(reference: &ImageReference, error: PullError) -> Fault {
-    if let Some(full) = disk_full(&error) {
-        return full;
-    }
+pub fn pull_fault(wish: &PullWish, error: PullError) -> Fault {
+    let reference = &wish.reference;
+    let error = match machine_fault(error) {
+        Ok(fault) => return fault,
+        Err(error) => error,
+    };
     let registry = reference.registry();
     let sign_in = format!(
         "`docker login {registry}` stores credentials where holm finds them: in ~/.docker/config.json"
@@ -98,7 +119,7 @@ pub fn pull_fault(reference: &ImageReference, error: PullError) -> Fault {
         PullError::Request {
             source: RequestError::Connect(_, cause),
             ..
-        } => match refusal(cause) {
+        } => match refusal(cause, wish.rules) {
             Some(hint) => (Code::Refused, hint),
             None => (Code::RegistryFailed, OFFLINE.to_owned()),
         },
@@ -106,7 +127,10 @@ pub fn pull_fault(reference: &ImageReference, error: PullError) -> Fault {
             (Code::RegistryFailed, again())
         }
         PullError::Store(_) | PullError::Blob(BlobError::Create(..) | BlobError::Write(_)) => {
-            (Code::Internal, "look at the directory `images`".to_owned())
+            (Code::Internal, DIRECTORY.to_owned())
+        }
+        PullError::Document(DocumentError::Platform { .. }) => {
+            (Code::ImageRefused, OTHER_MACHINE.to_owned())
         }
         PullError::Digest { .. }
         | PullError::Size { .. }
@@ -128,11 +152,14 @@ fn again() -> String {
 }
 
 /// What to do about a connection that a rule forbids.
-fn refusal(cause: &io::Error) -> Option<String> {
+fn refusal(cause: &io::Error, rules: RulesOf) -> Option<String> {
     let error = cause.get_ref()?.downcast_ref::<OutgoingError>()?;
     match error {
         OutgoingError::Refused { line, .. } => Some(match line {
-            Some(line) => format!("`{line}` would allow it, in config.toml or in holm.toml"),
+            Some(line) => match rules {
+                RulesOf::User => format!("`{line}` in config.toml would allow it"),
+                RulesOf::Project => format!("`{line}` in holm.toml would allow it"),
+            },
             None => FORM.to_owned(),
         }),
         OutgoingError::OwnAddress { target, .. } => Some(format!(
@@ -145,16 +172,56 @@ fn refusal(cause: &io::Error) -> Option<String> {
     }
 }
 
-/// A full disk, wherever in the chain of causes it is.
-fn disk_full(error: &(dyn Error + 'static)) -> Option<Fault> {
-    let mut next = Some(error);
+/// The fault of this machine, and not of the image, wherever in the chain of causes it is. `Err`: there is none.
+fn machine_fault<E: Error + Send + Sync + 'static>(error: E) -> Result<Fault, E> {
+    let mut next: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(cause) = next {
-        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-        if let Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) = kind {
-            let message = "the image does not fit on the disk";
-            return Some(Fault::new(Code::DiskFull, message, DISK));
+        match errno_of(cause) {
+            Some(Errno::NOSPC | Errno::DQUOT) => {
+                let message = "the image does not fit on the disk";
+                return Ok(Fault::new(Code::DiskFull, message, DISK));
+            }
+            Some(errno) if OF_THE_MACHINE.contains(&errno) => {
+                let message = "this machine cannot take the image";
+                return Ok(Fault::new(Code::Internal, message, DIRECTORY).because(error));
+            }
+            _ => next = cause.source(),
         }
-        next = cause.source();
     }
-    None
+    Err(error)
+}
+
+fn errno_of(cause: &(dyn Error + 'static)) -> Option<Errno> {
+    match cause.downcast_ref::<io::Error>() {
+        Some(error) => Errno::from_io_error(error),
+        None => cause.downcast_ref::<Errno>().copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacking(errno: Errno) -> Fault {
+        let source = UnpackError::File {
+            action: "write",
+            path: "etc/passwd".to_owned(),
+            source: errno,
+        };
+        let digest = format!("sha256:{}", "0".repeat(64));
+        store_fault(ImagesError::Layers(LayersError::Unpack {
+            digest: digest.parse().unwrap(),
+            source: Box::new(source),
+        }))
+    }
+
+    #[test]
+    fn a_failing_disk_is_not_blamed_on_the_image() {
+        assert_eq!(unpacking(Errno::NOSPC).code, Code::DiskFull);
+        let failed = unpacking(Errno::IO);
+        assert_eq!(failed.code, Code::Internal);
+        assert!(failed.message().contains("etc/passwd"), "{failed:?}");
+        // No file system takes such a name: that is the image's doing.
+        assert_eq!(unpacking(Errno::NAMETOOLONG).code, Code::ImageRefused);
+    }
 }

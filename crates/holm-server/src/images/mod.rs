@@ -7,7 +7,7 @@ mod add;
 mod fault;
 mod reach;
 
-pub use reach::PullWish;
+pub use reach::{PullWish, RulesOf};
 
 use crate::App;
 use crate::failure::{Answer, Body, Failure, bad_request, error_body};
@@ -78,6 +78,7 @@ async fn pull(
             reference,
             credentials,
             policy,
+            rules: RulesOf::User,
         };
         let pulled = app.pull_image(wish, progress).await;
         app.last_event(pulled.map(|image| vec![image])).await
@@ -101,24 +102,33 @@ async fn import(
 
 async fn remove(State(app): State<Arc<App>>, Body(wish): Body<RemoveImage>) -> Answer<Image> {
     let reference = parse(&wish.reference)?;
-    let (images, name) = (app.images.clone(), reference.clone());
-    let found = try_blocking(move || images.find(&name).map_err(store_fault)).await?;
-    let found = found.ok_or_else(|| not_here(&reference))?;
-    let image = shown(found, &app.image_users().await?);
-    if !image.used_by.is_empty() {
-        let labels: Vec<&str> = image.used_by.iter().map(|it| it.label.as_str()).collect();
-        let message = format!(
-            "`{}` is used by {}",
-            reference.familiar(),
-            labels.join(", ")
-        );
-        let hint = "`holm rm WS`, then `holm gc --all`, lets it go";
-        return Err(Fault::new(Code::ImageInUse, message, hint).into());
+    loop {
+        let (images, name) = (app.images.clone(), reference.clone());
+        let found = try_blocking(move || images.find(&name).map_err(store_fault)).await?;
+        let found = found.ok_or_else(|| not_here(&reference))?;
+        let image = shown(found, &app.image_users().await?);
+        refuse_used(&reference, &image)?;
+        let (images, name, digest) = (app.images.clone(), reference.clone(), image.digest.clone());
+        let removed = try_blocking(move || images.remove(&name, &digest).map_err(store_fault));
+        // A pull that ended meanwhile may have given the name to another image, which may be in use.
+        if removed.await?.is_some() {
+            return Ok(Json(image));
+        }
     }
-    let (images, name) = (app.images.clone(), reference.clone());
-    let removed = try_blocking(move || images.remove(&name).map_err(store_fault)).await?;
-    removed.ok_or_else(|| not_here(&reference))?;
-    Ok(Json(image))
+}
+
+fn refuse_used(reference: &ImageReference, image: &Image) -> Result<(), Fault> {
+    if image.used_by.is_empty() {
+        return Ok(());
+    }
+    let labels: Vec<&str> = image.used_by.iter().map(|it| it.label.as_str()).collect();
+    let message = format!(
+        "`{}` is used by {}",
+        reference.familiar(),
+        labels.join(", ")
+    );
+    let hint = "`holm rm WS`, then `holm gc --all`, lets it go";
+    Err(Fault::new(Code::ImageInUse, message, hint))
 }
 
 // === impl App ===
@@ -126,9 +136,13 @@ async fn remove(State(app): State<Arc<App>>, Body(wish): Body<RemoveImage>) -> A
 impl App {
     /// Deletes blobs and layers that neither a name nor a workspace needs. `None` if there were none.
     pub async fn sweep_images(&self) -> Result<Option<Removed>, Fault> {
+        let images = self.images.clone();
+        let sweeping = try_blocking(move || images.begin_sweep().map_err(store_fault)).await?;
+        // From here on no workspace can begin to use an image.
         let used: BTreeSet<ImageDigest> = self.image_users().await?.into_keys().collect();
         let images = self.images.clone();
-        let swept = try_blocking(move || images.sweep(&used).map_err(store_fault)).await?;
+        let sweep = move || images.sweep(&sweeping, &used).map_err(store_fault);
+        let swept = try_blocking(sweep).await?;
         let removed = Removed {
             kind: "image".to_owned(),
             name: format!("layers: {}, blobs: {}", swept.layers, swept.blobs),

@@ -6,11 +6,12 @@ use holm_core::config::{Address, EgressMode};
 use holm_core::egress::Policy;
 use holm_core::image_reference::ImageReference;
 use holm_core::{Code, Fault};
-use holm_image::{Access, Connection, Credentials, Destination, Dial, PullBounds, trusting};
+use holm_image::{Access, Connection, Credentials, Destination, Dial, PullBounds};
 use holm_keeper::plan::NetworkSource;
 use holm_keeper::roots;
 use holm_proxy::gateway::certificates;
 use holm_proxy::outgoing::{Outgoing, OutgoingError};
+use holm_proxy::tls::trusting;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +21,16 @@ pub struct PullWish {
     pub reference: ImageReference,
     /// For the registry of the reference.
     pub credentials: Option<Credentials>,
-    /// Which hosts may be asked: the egress rules of the project, or of the user.
+    /// Which hosts may be asked.
     pub policy: Policy,
+    pub rules: RulesOf,
+}
+
+/// Whose egress rules decide about a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesOf {
+    User,
+    Project,
 }
 
 /// Reads the settings as they are now.
@@ -39,18 +48,21 @@ pub fn access(
         let hint = "is `[network] ca` of config.toml right?";
         Fault::new(Code::Internal, "TLS cannot be set up", hint).because(error)
     })?;
-    // An entry that is not understood leads through the proxy.
-    let direct = Policy::parse(EgressMode::Allow, &network.no_proxy);
+    let direct = Policy::parse(EgressMode::Allow, &network.no_proxy).map_err(|error| {
+        let hint = "look at `[network] no_proxy` of config.toml";
+        let message = "it is not clear which hosts are reached without the proxy";
+        Fault::new(Code::InvalidConfig, message, hint).because(error)
+    })?;
     let plain = loopback.iter().map(Address::to_string).collect();
     let outgoing = Outgoing {
         policy: wish.policy.clone(),
         proxy: network.proxy,
-        direct: direct.unwrap_or_else(|_| Policy::nothing()),
+        direct,
         loopback,
     };
     Ok(Access {
         dial: dial(outgoing),
-        tls,
+        tls: Arc::new(tls),
         plain,
         credentials: wish.credentials.clone(),
         bounds: PullBounds::default(),

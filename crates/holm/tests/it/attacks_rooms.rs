@@ -21,13 +21,14 @@ parent=$(cut -d ' ' -f 4 /proc/$$/stat)
 try room-init cat /proc/$parent/environ
 try memory cat /proc/$parent/maps
 try host cat "$HOST_FILE"
-try tree cat "$HOLM_ROOT/README.md"
-try home ls "$(dirname "$HOLM_ROOT")"
+try tree cat "$TREE/README.md"
+try home ls "$(dirname "$TREE")"
 try secret cat /run/holm/secrets/OTHER
 try kernel sh -c 'echo 1 > /proc/sys/kernel/panic'
 try users sh -c 'echo x >> /etc/passwd'
 try hosts sh -c 'echo x >> /etc/hosts'
 echo changed > /shared-file
+[ -s /run/holm/secrets/OWN ] && [ -z "$HOLM_ROOT" ] && echo "has its own secret and no tree"
 tr '\0' ' ' < /proc/$parent/cmdline; cat /proc/self/mountinfo
 echo tried
 exec sleep 1000
@@ -46,18 +47,22 @@ fn hostile() -> TestImage {
 
 fn with_victim<'a>(island: &'a Island, host_file: &str) -> Repository<'a> {
     let repository = island.repository("shop");
+    let tree = repository.path.display();
     repository.write(
         "holm.toml",
         format!(
-            "[services.hostile]\nimage = \"hostile\"\nvolumes = [\"data\"]\nenv = {{ HOST_FILE = \"{host_file}\" }}\n\
+            "[services.hostile]\nimage = \"hostile\"\nvolumes = [\"data\"]\n\
+             env = {{ HOST_FILE = \"{host_file}\", TREE = \"{tree}\" }}\n\
              ready = {{ log = \"tried\" }}\nrestart = \"no\"\n\
              [services.victim]\nrun = \"echo $$ > /data/victim; exec sleep 1000\"\n\
              [volumes.data]\npath = \"/data\"\n\
-             [secrets.OTHER]\ninject = \"file\"\nto = [\"victim\"]\n"
+             [secrets.OTHER]\ninject = \"file\"\nto = [\"victim\"]\n\
+             [secrets.OWN]\ninject = \"file\"\nto = [\"hostile\"]\n"
         ),
     );
     repository.commit("services");
     set(&repository, "OTHER", "value-of-the-victim");
+    set(&repository, "OWN", "value-of-its-own");
     repository.holm(&["trust", "--yes"]).ok();
     repository
 }
@@ -73,6 +78,7 @@ fn attacked(island: &Island, arguments: &[&str]) -> String {
     assert_eq!(service(&made, "hostile")["state"], "ready", "{made}");
     let said = island.holm(&["logs", "x", "hostile"]).ok().out();
     assert!(said.contains("tried"), "{said}");
+    assert!(said.contains("has its own secret and no tree"), "{said}");
     said
 }
 
@@ -148,6 +154,20 @@ fn attack_202_without_landlock_and_filter_the_same_program_reaches_its_neighbour
         service(&shown, "hostile")["state"] == "exited"
     });
     island.sh("x", &format!("test ! -e /proc/{pid}")).ok();
-    let again = island.holm(&["service", "x", "start", "hostile"]);
-    again.ok();
+    // A program of the workspace looks as if it belonged to the service. The keeper takes only the room's word for that.
+    let pretend = "HOLM_SERVICE=hostile setsid sleep 1000 >/dev/null 2>&1 & echo $!";
+    let bystander = island.sh("x", pretend).ok().out();
+    island.holm(&["service", "x", "start", "hostile"]).ok();
+    eventually("it runs again", || {
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        service(&shown, "hostile")["state"] == "ready"
+    });
+    island.sh("x", &format!("kill -0 {bystander}")).ok();
+    let stopped = island.holm(&["service", "x", "stop", "hostile"]);
+    stopped.ok();
+    eventually("it stops", || {
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        service(&shown, "hostile")["state"] == "stopped"
+    });
+    island.sh("x", &format!("kill -0 {bystander}")).ok();
 }

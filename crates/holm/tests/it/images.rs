@@ -184,7 +184,10 @@ fn a_pull_goes_on_after_the_daemon_was_killed() {
         }
         let busy = island.holm(&["gc", "--json"]).json();
         let note = busy["notes"].to_string();
-        assert!(note.contains("a pull or an import is under way"), "{busy}");
+        assert!(
+            note.contains("a pull, an import or an `up` is under way"),
+            "{busy}"
+        );
         send(daemon, Signal::KILL);
         assert!(pulling.join().unwrap().is_err());
     });

@@ -112,7 +112,8 @@ fn postgres() -> TestImage {
     .tree(&Path::new("/usr/share/postgresql").join(version));
     let libraries = ["dict_snowball.so", "plpgsql.so"];
     let libraries = libraries.iter().map(|name| lib.join(name));
-    let programs = ["initdb", "postgres"].iter().map(|name| bin.join(name));
+    let programs = ["initdb", "postgres", "pg_isready"];
+    let programs = programs.iter().map(|name| bin.join(name));
     let needed = libraries.chain(programs);
     needed.fold(image, |image, path| image.program(path.to_str().unwrap()))
 }
@@ -130,8 +131,9 @@ fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
     let repository = with_config(
         &island,
         "[services.db]\nimage = \"postgres:15\"\nrun = \"postgres -c fsync=off\"\nvolumes = [\"pg\"]\n\
-         ready = { tcp = 5432 }\n[volumes.pg]\npath = \"/var/lib/postgresql/data\"\n",
+         ready = { command = \"pg_isready -h 127.0.0.1\" }\n[volumes.pg]\npath = \"/var/lib/postgresql/data\"\n",
     );
+    // The server of a fork recovers first, and refuses clients until then, though its port is open.
     let made = repository.holm(&["up", "x", "--json"]).json();
     assert_eq!(service(&made, "db")["state"], "ready", "{made}");
     assert!(logs(&island, "db").contains("made the data as root"));
@@ -159,10 +161,12 @@ fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
 /// Prints what it sees, leaves a program behind, and waits for the stop signal.
 const SERVE: &str = r#"#!/bin/sh
 trap 'echo heard the signal; exit 7' INT
-cat /code/greeting; cat /data/mark /own/mark /run/holm/secrets/KEY; ls /run/holm/secrets
+cat "$HOLM_ROOT/greeting"; cat /data/mark /own/mark /run/holm/secrets/KEY; ls /run/holm/secrets
 touch /data/mark /own/mark
 echo data >> /data/mark; echo own >> /own/mark
 (trap '' INT TERM; exec sleep 1000) &
+(kill -STOP "$(exec sh -c 'echo $PPID')"; echo continued) &
+until read -r stopped < /proc/$!/stat; case "$stopped" in *") T"*) true ;; *) false ;; esac; do :; done
 echo serving
 wait
 "#;
@@ -224,6 +228,9 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     let leader = service(&made, "app")["pid"].to_string();
     let state = format!("grep State /proc/{leader}/status");
     assert!(!island.sh("x", &state).ok().out().contains('T'));
+    // A program that another one stopped stays stopped.
+    let stopped = "grep -l 'State:.*T' /proc/[0-9]*/status | wc -l";
+    assert_eq!(island.sh("x", stopped).ok().out(), "1");
 
     // The image's stop signal ends it, and everything that it left behind is killed.
     let id = made["id"].as_str().unwrap().to_owned();
@@ -232,7 +239,11 @@ fn a_room_shows_what_its_service_names_and_its_files_stay() {
     eventually("it stops", || {
         service(&island.holm(&["show", "x", "--json"]).json(), "app")["state"] == "stopped"
     });
-    assert!(logs(&island, "app").contains("heard the signal"));
+    let said = logs(&island, "app");
+    assert!(
+        said.contains("heard the signal") && !said.contains("continued"),
+        "{said}"
+    );
     eventually("its room is gone", || {
         island.inhabitants().len() + 3 <= before
     });

@@ -14,9 +14,10 @@ impl Supervisor {
         let current = &self.runs[index];
         let name = current.service.name.clone();
         let leader = current.pid.unwrap_or_default();
+        let is_in_room = current.service.image.is_some();
         let room = self.registry.rooms.find(&name);
         let is_up = self.graph.life(index).pid().is_some();
-        if is_up && room.is_none() {
+        if is_up && !is_in_room {
             self.registry.signal(leader.cast_signed(), signal);
         }
         let mailbox = Mailbox {
@@ -34,6 +35,8 @@ impl Supervisor {
                     let gently = (signal != libc::SIGKILL && is_up).then_some((stop, grace));
                     image::end(&registry, &room, leader.cast_signed(), gently);
                 }
+                // Its room has ended with all processes. The pid may be that of another program by now.
+                None if is_in_room => {}
                 None => run::end_all(&registry, &name, leader, grace),
             }
             mailbox.tell(Event::Gone);

@@ -14,6 +14,7 @@ use crate::wire::{Domain, Spawn, StdStream};
 use holm_core::shell;
 use holm_core::spec::Service;
 use std::io::{self, PipeReader};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Variables of the workspace that programs of images get, besides `HOLM_…`.
 const TAKEN_OVER: [&[u8]; 2] = [b"TERM", b"TZ"];
+
+/// Where a program sees the workspace's tree.
+const ROOT: &[u8] = b"HOLM_ROOT";
 
 /// The open room of one run.
 pub struct Entered {
@@ -39,10 +43,11 @@ pub fn enter(registry: &Arc<Registry>, service: &Service) -> io::Result<Option<E
     let plan = plan.ok_or_else(|| io::Error::other("the keeper does not know its image"))?;
     let receiver = Some(Receiver::Service(&service.name));
     // A room shows only the secret files of its service, so no rule has to hide others.
-    let (domain, files) = match registry.secrets.domain(receiver) {
-        Domain::OwnReading(files) => (Domain::Own, files),
-        other => (other, Vec::new()),
+    let domain = match registry.secrets.domain(receiver) {
+        Domain::OwnReading(_) => Domain::Own,
+        other => other,
     };
+    let files = registry.secrets.files_of(receiver);
     let room = Room::open(registry, plan.clone(), files)?;
     Ok(Some(Entered { room, plan, domain }))
 }
@@ -80,8 +85,11 @@ impl Entered {
         ];
         let own = program::environment(registry, None, Vec::new()).into_iter();
         environment.extend(own.filter(|(name, _)| {
-            name.starts_with(b"HOLM_") || TAKEN_OVER.contains(&name.as_slice())
+            let is_holms = name.starts_with(b"HOLM_") && name != ROOT;
+            is_holms || TAKEN_OVER.contains(&name.as_slice())
         }));
+        let tree = self.plan.tree.as_ref();
+        environment.extend(tree.map(|tree| (ROOT.to_vec(), tree.as_os_str().as_bytes().to_vec())));
         environment.extend(self.plan.start.environment.iter().map(bytes));
         environment.extend(service.env.iter().map(bytes));
         if let Some(container) = service.container() {

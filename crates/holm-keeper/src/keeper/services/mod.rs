@@ -481,6 +481,8 @@ impl Supervisor {
     fn run(&mut self, index: usize, part: Part) {
         let current = &mut self.runs[index];
         let (number, earlier) = match part {
+            // A room ends with all processes of a run, and its init alone may signal the pids that it reports.
+            Part::Serve if current.service.image.is_some() => (&mut current.number, None),
             Part::Serve => (&mut current.number, current.pid),
             Part::Build => (&mut current.build, None),
         };

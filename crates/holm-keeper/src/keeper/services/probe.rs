@@ -1,7 +1,7 @@
 //! Finds out when a service is ready: a helper inside that probes, or a text in the log.
 
 use super::image::in_shell;
-use crate::inside::{COMMAND, HTTP, TCP};
+use crate::inside::{ANSWER_WITHIN, COMMAND, HTTP, TCP};
 use holm_core::spec::{Probe, Service};
 use std::io::PipeReader;
 use std::time::{Duration, Instant};
@@ -19,8 +19,19 @@ pub enum Asking {
     Now {
         pid: i32,
         exit: PipeReader,
+        at: Place,
     },
     Later(Instant),
+}
+
+/// Whose init started the process, and so which init may signal its pid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Workspace,
+    /// Our helper in the workspace has a deadline itself; a command in a room has this one.
+    Room {
+        until: Instant,
+    },
 }
 
 // === impl Probing ===
@@ -64,10 +75,30 @@ impl Probing {
         }
     }
 
-    pub fn is_due(&mut self) -> bool {
+    /// When the next attempt begins, or the current one has taken too long.
+    pub fn wakes_at(&self) -> Option<Instant> {
         match &self.asking {
-            Some(Asking::Later(time)) => *time <= Instant::now(),
-            _ => false,
+            Some(Asking::Later(time)) => Some(*time),
+            Some(Asking::Now { at, .. }) => match at {
+                Place::Room { until } => Some(*until),
+                Place::Workspace => None,
+            },
+            None => None,
+        }
+    }
+
+    pub fn is_due(&self, now: Instant) -> bool {
+        matches!(&self.asking, Some(Asking::Later(time)) if *time <= now)
+    }
+
+    /// The pid of a command in a room that has taken too long.
+    pub fn overdue(&self, now: Instant) -> Option<i32> {
+        match &self.asking {
+            Some(Asking::Now { pid, at, .. }) => match at {
+                Place::Room { until } => (*until <= now).then_some(*pid),
+                Place::Workspace => None,
+            },
+            _ => None,
         }
     }
 
@@ -86,5 +117,45 @@ impl Probing {
             self.ask_later();
         }
         is_good
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// For a command that starts now in a room.
+    pub fn room() -> Self {
+        let until = Instant::now() + ANSWER_WITHIN;
+        Self::Room { until }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_in_a_room_is_overdue_at_its_deadline() {
+        let probe = Probe::Log {
+            text: String::new(),
+        };
+        let mut probing = Probing {
+            probe,
+            asking: None,
+        };
+        let now = Instant::now();
+        assert_eq!(probing.wakes_at(), None);
+        let mut ask = |at: Place| {
+            let (exit, _) = std::io::pipe().unwrap();
+            let pid = 7;
+            probing.asking = Some(Asking::Now { pid, exit, at });
+            (probing.wakes_at(), probing.overdue(now))
+        };
+        assert_eq!(ask(Place::Workspace), (None, None));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(ask(Place::Room { until: later }), (Some(later), None));
+        assert_eq!(ask(Place::Room { until: now }), (Some(now), Some(7)));
+        probing.asking = Some(Asking::Later(now));
+        assert!(probing.is_due(now) && probing.overdue(now).is_none());
     }
 }

@@ -7,7 +7,7 @@
 use super::image::{self, Entered};
 use super::lines::{Lines, Missing};
 use super::log::Log;
-use super::probe::{Asking, Probing};
+use super::probe::{Asking, Place, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::secrets::Receiver;
@@ -48,7 +48,7 @@ pub struct Run {
     pub part: Part,
     pub log: Arc<Mutex<Log>>,
     pub mailbox: Mailbox,
-    /// The pid of the run before, if any.
+    /// The pid of the run before, if that ran in the workspace itself.
     pub earlier: Option<u32>,
     /// Closed when the next run begins.
     pub leave: PipeReader,
@@ -253,16 +253,22 @@ impl Pump {
             return;
         };
         let (registry, service) = (&self.run.registry, &self.run.service);
-        let asked = match (probing.program(), &self.entered) {
-            (Some(argv), Some(entered)) => Some(entered.probe(registry, service, argv)),
-            _ => probing.question().map(|argv| {
-                // The probe may be a command of the project.
-                let domain = registry.secrets.domain(None);
-                helper(registry, argv, environment(registry, service), domain)
-            }),
+        let (at, asked) = match (probing.program(), &self.entered) {
+            (Some(argv), Some(entered)) => {
+                let asked = entered.probe(registry, service, argv);
+                (Place::room(), Some(asked))
+            }
+            _ => {
+                let asked = probing.question().map(|argv| {
+                    // The probe may be a command of the project.
+                    let domain = registry.secrets.domain(None);
+                    helper(registry, argv, environment(registry, service), domain)
+                });
+                (Place::Workspace, asked)
+            }
         };
         match asked {
-            Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit }),
+            Some(Ok((pid, exit))) => probing.asking = Some(Asking::Now { pid, exit, at }),
             Some(Err(error)) => {
                 complain!("service {}: cannot ask: {error}", self.run.service.name);
                 probing.ask_later();
@@ -272,10 +278,15 @@ impl Pump {
     }
 
     fn wait(&mut self) -> io::Result<Ready> {
-        if self.probing.as_mut().is_some_and(Probing::is_due) {
+        let now = Instant::now();
+        self.end_overdue(now);
+        if self
+            .probing
+            .as_ref()
+            .is_some_and(|probing| probing.is_due(now))
+        {
             self.ask();
         }
-        let now = Instant::now();
         let paused = self.not_before.filter(|time| *time > now);
         let mut waiting = Waiting::<Ready>::new();
         match &self.exit {
@@ -296,11 +307,18 @@ impl Pump {
         if let Some(Asking::Now { exit, .. }) = asking {
             waiting.add(exit, PollFlags::IN, |ready| ready.has_probed = true);
         }
-        let later = match asking {
-            Some(Asking::Later(time)) => Some(*time),
-            _ => None,
-        };
-        waiting.wait([paused, later].into_iter().flatten().min())
+        let probing = self.probing.as_ref().and_then(Probing::wakes_at);
+        waiting.wait([paused, probing].into_iter().flatten().min())
+    }
+
+    /// Kills a readiness command in the room that has taken too long. Another attempt follows.
+    fn end_overdue(&mut self, now: Instant) {
+        if let (Some(probing), Some(entered)) = (&mut self.probing, &self.entered)
+            && let Some(pid) = probing.overdue(now)
+        {
+            entered.room.kill_group(pid);
+            probing.ask_later();
+        }
     }
 
     /// Reads what is available of one output; returns the number of bytes.
@@ -371,9 +389,13 @@ impl Pump {
         }
         self.finish_lines();
         if let Some(probing) = self.probing.take()
-            && let Some(Asking::Now { pid, .. }) = probing.asking
+            && let Some(Asking::Now { pid, at, .. }) = probing.asking
         {
-            self.run.registry.signal(pid, libc::SIGKILL);
+            match at {
+                Place::Workspace => self.run.registry.signal(pid, libc::SIGKILL),
+                // The end of the room has killed it.
+                Place::Room { .. } => {}
+            }
         }
         let kills = self.run.registry.memory_kills().update_count();
         let cause = (code == KILLED && kills > self.memory_kills)

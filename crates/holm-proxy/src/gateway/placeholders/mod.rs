@@ -18,6 +18,7 @@ mod serve;
 
 pub use renew::{NewTokens, Renewing};
 
+use crate::tls::trusting;
 use holm_core::agents::known::is_listed;
 use holm_secrets::Value;
 use holm_secrets::authority::Leaf;
@@ -29,7 +30,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -197,13 +198,7 @@ impl Placeholders {
         if let Some(config) = self.outside.get() {
             return Ok(Arc::clone(config));
         }
-        let mut roots = RootCertStore::empty();
-        // CA bundles contain certificates that rustls does not accept; those are skipped.
-        roots.add_parsable_certificates(trusted().into_iter().map(CertificateDer::from));
-        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = trusting(trusted())?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(Arc::clone(self.outside.get_or_init(|| Arc::new(config))))
     }

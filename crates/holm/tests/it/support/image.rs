@@ -6,6 +6,7 @@ use holm_core::image_reference::ImageReference;
 use holm_image::{Images, MediaType, digest_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use tar::{Builder, EntryType, Header};
@@ -134,7 +135,8 @@ impl TestImage {
             writing.put(blob, MediaType::new("")).unwrap();
         }
         let described = describe(MANIFEST, &manifest);
-        images.unpack(&writing, &described.digest, &|_| {}).unwrap();
+        let on = |_| ControlFlow::Continue(());
+        images.unpack(&writing, &described.digest, &on).unwrap();
         let reference: ImageReference = name.parse().unwrap();
         images.name(&writing, &reference, &described).unwrap();
         if let Some((user, group)) = ids() {
