@@ -9,7 +9,8 @@ use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
 use super::{compose, references, shape, variables};
 use holm_core::check::DEFAULT_TIMEOUT;
-use holm_core::compose::{ComposeFiles, place_of_volume};
+use holm_core::compose::ComposeFiles;
+use holm_core::compose_services::place_of_volume;
 use holm_core::config::{
     Address, Agent, Cache, Check, ComposeRemarks, Destination, Egress, HostHeader, Image, Inject,
     Limits, Name, Pattern, Place, Policy, Port, Probe, Project, ProjectConfig, ProtectedPath,

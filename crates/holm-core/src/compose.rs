@@ -5,11 +5,9 @@
 //! `~`, or begin with `..`, and each of them is one of the [`Request`]s that a person has to approve.
 
 mod interpolate;
-mod services;
 mod short;
 
 pub use interpolate::{InterpolationError, interpolate};
-pub use services::{Translated, name_of, place_of_volume, translate};
 pub use short::{ShortError, mount, port_range, ports};
 
 use serde::{Deserialize, Serialize};

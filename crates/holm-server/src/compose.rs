@@ -46,16 +46,7 @@ impl App {
         create: &CreateWorkspace,
         project: &ProjectRecord,
     ) -> Result<Composed, Failure> {
-        let mut compose = create.compose.clone();
-        if create.untrusted {
-            compose.environment.clear();
-        }
-        let files = Files {
-            holm_toml: create.config.as_deref(),
-            compose: &compose,
-        };
-        let judged = self.judge(&project.id, files, &create.worktree_include);
-        let judged = judged.await?;
+        let judged = self.judge_new(create, project).await?;
         let (judged, mut notes) = judged.settle(untrusted(create))?;
         self.refuse_beyond_policy(&judged.config, typed(create))?;
         let asked = &judged.config.project;
@@ -82,8 +73,7 @@ impl App {
         let volumes = self.volumes(&start, project, config).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
-        notes.extend(said_of_compose(config));
-        notes.extend(create.notes.iter().cloned());
+        notes.extend(said_of_compose(config).chain(create.notes.iter().cloned()));
         let images = self.find_images(config, &[]).await?;
         let spec = WorkspaceSpec {
             version: Version,
@@ -130,6 +120,24 @@ impl App {
             received,
             notes,
         })
+    }
+
+    /// Variables of the user's environment need trust.
+    async fn judge_new(
+        &self,
+        create: &CreateWorkspace,
+        project: &ProjectRecord,
+    ) -> Result<Judged, Fault> {
+        let mut compose = create.compose.clone();
+        if create.untrusted {
+            compose.environment.clear();
+        }
+        let files = Files {
+            holm_toml: create.config.as_deref(),
+            compose: &compose,
+        };
+        let include = &create.worktree_include;
+        self.judge(&project.id, files, include).await
     }
 
     /// The commit must have been sent for this project.

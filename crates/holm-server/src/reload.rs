@@ -18,7 +18,7 @@ use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
 use holm_config::compose::Unread;
 use holm_config::compose::services::collect;
 use holm_core::compose::ComposeFiles;
-use holm_core::config::{EgressMode, Scope, Word, display_size};
+use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
 use holm_core::exec::{ExecOutput, ExecRequest};
 use holm_core::layer::Maker;
 use holm_core::policy::Typed;
@@ -53,11 +53,7 @@ async fn reload(
 ) -> Answer<Reloaded> {
     let spec = app.engine.spec(&id).await?;
     let texts = app.config_text(&id, &spec, &caller, &reload).await?;
-    let files = Files {
-        holm_toml: texts.config.as_deref(),
-        compose: &texts.compose,
-    };
-    let config = files.config()?;
+    let config = config_of(&texts)?;
     let content = digest(&texts);
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
@@ -310,6 +306,14 @@ fn to_api(ask: &trust::Ask) -> Ask {
         key: ask.key.clone(),
         words: ask.words.clone(),
     }
+}
+
+fn config_of(texts: &ConfigText) -> Result<ProjectConfig, Fault> {
+    let files = Files {
+        holm_toml: texts.config.as_deref(),
+        compose: &texts.compose,
+    };
+    files.config()
 }
 
 fn digest(texts: &ConfigText) -> String {

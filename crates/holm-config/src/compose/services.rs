@@ -2,7 +2,8 @@
 //! configuration.
 
 use super::{Input, ReadFile, Unread, read};
-use holm_core::compose::{ComposeFiles, Reading, Remark, translate};
+use holm_core::compose::{ComposeFiles, Reading, Remark};
+use holm_core::compose_services::translate;
 use holm_core::config::{Name, ProjectConfig};
 use holm_core::container::Source;
 use holm_core::{Code, Fault};

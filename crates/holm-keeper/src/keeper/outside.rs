@@ -9,9 +9,9 @@ use crate::platform::Platform;
 use crate::roots;
 use crate::wire::{Defence, Doorway};
 use holm_core::config::{Address, EgressMode};
-use holm_core::container;
 use holm_core::egress::Carried;
 use holm_core::egress::Policy;
+use holm_core::service_network;
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
     Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholder, Placeholders,
@@ -76,7 +76,7 @@ impl Outside {
         doorways: Vec<(Doorway, OwnedFd)>,
     ) -> Self {
         let plan = Arc::new(plan.clone());
-        let elsewhere = container::names(&plan.services);
+        let elsewhere = service_network::names(&plan.services);
         let is_own = |name: &String| !elsewhere.iter().any(|(_, other)| other == name);
         let mut names = plan.network.names.clone();
         names.retain(is_own);

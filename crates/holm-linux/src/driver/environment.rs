@@ -1,6 +1,6 @@
 //! The environment, PATH and `/etc` of programs inside.
 
-use holm_core::container;
+use holm_core::service_network;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::toolchain::{Client, Look, Visible, visible};
 use holm_keeper::directories::WorkspaceDirs;
@@ -99,7 +99,7 @@ pub fn write_etc(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> io::Result<()> {
 /// Names of services and shared services resolve to the workspace's own loopback, those of services with a network of
 /// their own to their addresses.
 fn hosts(spec: &WorkspaceSpec) -> String {
-    let elsewhere = container::names(&spec.services);
+    let elsewhere = service_network::names(&spec.services);
     let mut names = vec!["localhost".to_owned()];
     let shared = spec.network.shared.iter().map(|shared| &shared.name);
     for name in spec.network.names.iter().chain(shared) {

@@ -3,8 +3,9 @@
 
 use super::{LinuxDriver, disk_fault, sweep};
 use crate::{Layout, launch};
-use holm_core::container::{self, Attachment, Container, Source};
+use holm_core::container::{Attachment, Container, Source};
 use holm_core::image_reference::ImageDigest;
+use holm_core::service_network;
 use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
@@ -109,7 +110,7 @@ fn add_container(
     room.is_read_only = container.read_only;
     room.network = network(&spec.services, service);
     if room.network.is_some() {
-        let hosts = container::hosts(&spec.services, service, launch::network::ADDRESS);
+        let hosts = service_network::hosts(&spec.services, service, launch::network::ADDRESS);
         room.hosts = Some(hosts);
         let name = container.hostname.as_ref().unwrap_or(&container.name);
         room.hostname = Some(name.clone());

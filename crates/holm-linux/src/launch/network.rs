@@ -5,7 +5,7 @@
 
 use super::{LaunchPlan, services};
 use crate::netlink::services::Services;
-use crate::netlink::tables::Places;
+use crate::netlink::transaction::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
 use holm_keeper::keeper::policy;
@@ -35,7 +35,7 @@ pub struct Doorways(Vec<(Doorway, OwnedFd)>);
 /// missing gets no egress.
 pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     sys::network::loopback_up().step(Part::Network, "bring up the loopback interface")?;
-    let services = services::make(plan)?;
+    let services = services::make(plan, ADDRESS)?;
     if !plan.keeper.rooms.is_empty() {
         open_low_ports().step(Part::Network, "open low ports to programs of images")?;
     }

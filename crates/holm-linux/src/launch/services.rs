@@ -5,12 +5,12 @@
 //! The calling thread enters each namespace and comes back.
 
 use super::LaunchPlan;
-use super::network::ADDRESS;
 use crate::netlink::link::{self, Way};
 use crate::netlink::services::{Leading, Services};
 use crate::{netlink, sys};
-use holm_core::container::{self, Attachment};
+use holm_core::container::Attachment;
 use holm_core::egress::Range;
+use holm_core::service_network;
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::Doorway;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -22,6 +22,13 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Interfaces in the workspace's network get numbers from here on.
 const FIRST: u32 = 100;
 
+/// The addresses at both ends of a pair of interfaces.
+#[derive(Clone, Copy)]
+struct Ends {
+    service: Ipv4Addr,
+    workspace: Ipv4Addr,
+}
+
 #[derive(Default)]
 pub struct Made {
     /// The namespace of each service that has one.
@@ -29,7 +36,8 @@ pub struct Made {
     pub rules: Services,
 }
 
-pub fn make(plan: &LaunchPlan) -> Result<Made, LaunchFailure> {
+/// `workspace` is the address of the workspace itself.
+pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailure> {
     let mut made = Made::default();
     let services = &plan.keeper.services;
     let is_own = |network: &Attachment| matches!(network, Attachment::Own(_) | Attachment::Nothing);
@@ -42,13 +50,16 @@ pub fn make(plan: &LaunchPlan) -> Result<Made, LaunchFailure> {
     };
     let home = current().step(Part::Network, "find the workspace's network")?;
     for (index, network) in std::iter::once(first).chain(own) {
-        let address = match network {
-            Attachment::Own(own) => Some(own.address),
+        let ends = match network {
+            Attachment::Own(own) => Some(Ends {
+                service: own.address,
+                workspace,
+            }),
             _ => None,
         };
         let name = &services[index].name;
         let number = FIRST + index as u32;
-        let namespace = namespace(&home, number, address)
+        let namespace = namespace(&home, number, ends)
             .step(Part::Network, &format!("make the network of {name}"))?;
         let index = index as u32;
         made.doorways.push((Doorway::Namespace(index), namespace));
@@ -59,29 +70,29 @@ pub fn make(plan: &LaunchPlan) -> Result<Made, LaunchFailure> {
 }
 
 /// A namespace, with a way to the workspace's if it has an address.
-fn namespace(home: &OwnedFd, number: u32, address: Option<Ipv4Addr>) -> io::Result<OwnedFd> {
+fn namespace(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<OwnedFd> {
     sys::process::own_network_namespace()?;
-    let made = inside(home, number, address);
+    let made = inside(home, number, ends);
     // Whatever happened, the thread goes back to where it came from.
     move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Network))?;
     let made = made?;
-    if let Some(address) = address {
+    if let Some(ends) = ends {
         let socket = netlink::open(None)?;
         link::up(&socket, number)?;
-        link::add_route(&socket, number, &Way::To(address))?;
+        link::add_route(&socket, number, &Way::To(ends.service))?;
     }
     Ok(made)
 }
 
-fn inside(home: &OwnedFd, number: u32, address: Option<Ipv4Addr>) -> io::Result<OwnedFd> {
+fn inside(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<OwnedFd> {
     sys::network::loopback_up()?;
-    if let Some(address) = address {
+    if let Some(ends) = ends {
         let socket = netlink::open(None)?;
         link::make_pair(&socket, home.as_fd(), number)?;
-        link::add_address(&socket, link::SECOND, address)?;
+        link::add_address(&socket, link::SECOND, ends.service)?;
         link::up(&socket, link::SECOND)?;
-        link::add_route(&socket, link::SECOND, &Way::To(ADDRESS))?;
-        let neighbour = ADDRESS;
+        link::add_route(&socket, link::SECOND, &Way::To(ends.workspace))?;
+        let neighbour = ends.workspace;
         link::add_route(&socket, link::SECOND, &Way::Default { neighbour })?;
     }
     // Programs of images expect to be root and to listen on 80.
@@ -106,13 +117,13 @@ fn rules(plan: &LaunchPlan) -> Services {
     let services = &plan.keeper.services;
     let mut rules = Services {
         range: Some(Range {
-            address: container::RANGE.0.into(),
-            bits: container::RANGE.1,
+            address: service_network::RANGE.0.into(),
+            bits: service_network::RANGE.1,
         }),
-        linked: container::linked(services),
+        linked: service_network::linked(services),
         ..Services::default()
     };
-    for (_, own) in container::with_own_network(services) {
+    for (_, own) in service_network::with_own_network(services) {
         if own.is_internal {
             rules.internal.push(own.address);
         }

@@ -11,6 +11,7 @@ pub mod route;
 mod rule;
 pub mod services;
 pub mod tables;
+pub mod transaction;
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;

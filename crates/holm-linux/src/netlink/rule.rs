@@ -221,7 +221,7 @@ impl Rule {
     }
 
     /// The sender is in a set.
-    pub fn from_set(self, set: &Set) -> Self {
+    pub fn sent_by(self, set: &Set) -> Self {
         let rule = self
             .family(FAMILY_V4)
             .load(SMALL_REGISTER, BASE_NETWORK, SENDER, 4);

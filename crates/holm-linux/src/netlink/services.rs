@@ -6,7 +6,7 @@ use super::rule::{
     ACCEPT, GOTO, HOOK_POSTROUTING, HOOK_PREROUTING, Hook, JUMP, LOOPBACK_INTERFACE, META_COMES_BY,
     RETURN, Rule, Set,
 };
-use super::tables::{
+use super::transaction::{
     DNS, LOOPBACK_V4, NEW_ELEMENT, OUT, Places, REFUSE, RULES, TABLE, TRANSLATE, Transaction, UDP,
     UNTRACKED,
 };
@@ -63,7 +63,7 @@ impl Transaction {
         self.fill(&LINKED, pairs.collect());
         let internal = services.internal.iter();
         self.fill(&INTERNAL, internal.map(|it| it.octets().to_vec()).collect());
-        self.from_services(places, services.range);
+        self.judge_services(places, services.range);
         let after = Hook::new("nat", 100, ACCEPT).at(HOOK_POSTROUTING);
         self.chain(SOURCE, Some(after));
         // A service cannot answer to the address of loopback.
@@ -87,7 +87,7 @@ impl Transaction {
     }
 
     /// As the chains for the workspace's own packets, for those that come from a service.
-    fn from_services(&mut self, places: &Places, range: Option<Range>) {
+    fn judge_services(&mut self, places: &Places, range: Option<Range>) {
         let judged = Hook::new("filter", -150, ACCEPT).at(HOOK_PREROUTING);
         self.chain(FROM_SERVICES, Some(judged));
         let translated = Hook::new("nat", -100, ACCEPT).at(HOOK_PREROUTING);
@@ -109,7 +109,7 @@ impl Transaction {
             let other = Rule::default().to(range);
             self.rule(chain, other.verdict(GOTO, Some(REFUSE)));
         }
-        let internal = Rule::default().from_set(&INTERNAL);
+        let internal = Rule::default().sent_by(&INTERNAL);
         self.rule(chain, internal.verdict(GOTO, Some(REFUSE)));
         for protocol in [TCP, UDP] {
             let question = Rule::default().protocol(protocol).port(DNS);

@@ -8,47 +8,21 @@
 
 use super::packet::TCP;
 use super::ranges::merged;
-use super::rule::{ACCEPT, DROP, GOTO, Hook, JUMP, RETURN, Rule, Set, family, octets};
+use super::rule::{ACCEPT, DROP, GOTO, Hook, JUMP, Rule, Set, octets};
 use super::services::Services;
-use super::{APPEND, Attributes, Batch, CREATE};
+use super::transaction::{
+    DELETE_ELEMENT, DELETE_RULE, DNS, LOOPBACK_V4, LOOPBACK_V6, NEW_ELEMENT, NEW_TABLE, OUT,
+    Places, REFUSE, RULES, TABLE, TRANSLATE, Transaction, UDP, UNTRACKED,
+};
+use super::{Attributes, CREATE};
 use holm_core::config::EgressMode;
 use holm_core::egress::{CLOSED, Policy, Range};
 use holm_proxy::gateway::Grant;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-
-pub const TABLE: &str = "holm";
-pub const OUT: &str = "out";
-pub const RULES: &str = "policy";
-pub const REFUSE: &str = "refuse";
-pub const TRANSLATE: &str = "translate";
-pub const UNTRACKED: &str = "untracked";
-
-const SUBSYSTEM: u16 = 10 << 8;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
-const NEW_TABLE: u16 = SUBSYSTEM;
-const NEW_CHAIN: u16 = SUBSYSTEM | 3;
-const NEW_RULE: u16 = SUBSYSTEM | 6;
-const DELETE_RULE: u16 = SUBSYSTEM | 8;
-const NEW_SET: u16 = SUBSYSTEM | 9;
-pub const NEW_ELEMENT: u16 = SUBSYSTEM | 12;
-const DELETE_ELEMENT: u16 = SUBSYSTEM | 14;
-
-const FAMILY_INET: u8 = 1;
-pub const UDP: u8 = 17;
-pub const DNS: u16 = 53;
 
 /// Logged refusals per second; the others are refused silently.
 const LOGGED_PER_SECOND: u64 = 200;
-
-/// The targets of `translate`.
-#[derive(Clone, Copy, Debug)]
-pub struct Places {
-    pub gateway: [SocketAddr; 2],
-    pub resolver: [SocketAddr; 2],
-}
 
 /// The set has ranges: each begins at an element and ends before the next one, which is marked.
 const RANGES: u32 = 4;
@@ -97,11 +71,6 @@ const CLOSED_SETS: [Set; 2] = [
         flags: RANGES,
     },
 ];
-
-/// A change of the rules under construction.
-pub struct Transaction {
-    batch: Batch,
-}
 
 /// Creates everything, with nothing granted.
 pub fn make(
@@ -160,69 +129,9 @@ pub fn grant(socket: impl AsFd, taken: &[Grant], given: &[Grant]) -> io::Result<
     change.commit(socket)
 }
 
-pub const LOOPBACK_V4: Range = Range {
-    address: IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 0)),
-    bits: 8,
-};
-const LOOPBACK_V6: Range = Range {
-    address: IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
-    bits: 128,
-};
-
 // === impl Transaction ===
 
 impl Transaction {
-    fn new() -> Self {
-        let mut batch = Batch::default();
-        batch.push(BATCH_BEGIN, 0, &[0, 0, 0, 10], Attributes::default());
-        Self { batch }
-    }
-
-    pub fn push(&mut self, kind: u16, flags: u16, attributes: Attributes) {
-        let header = [FAMILY_INET, 0, 0, 0];
-        self.batch.push(kind, flags, &header, attributes);
-    }
-
-    fn commit(mut self, socket: impl AsFd) -> io::Result<()> {
-        let last = self.batch.acknowledge_last();
-        self.batch
-            .push(BATCH_END, 0, &[0, 0, 0, 10], Attributes::default());
-        self.batch.send(socket, last)
-    }
-
-    pub fn chain(&mut self, name: &str, hook: Option<Hook>) {
-        let mut attributes = Attributes::default().text(1, TABLE).text(3, name);
-        if let Some(hook) = hook {
-            let place = Attributes::default()
-                .number(1, hook.place)
-                .number(2, hook.priority as u32);
-            attributes = attributes
-                .nested(4, place)
-                .number(5, hook.verdict)
-                .text(7, hook.kind);
-        }
-        self.push(NEW_CHAIN, CREATE, attributes);
-    }
-
-    pub fn set(&mut self, set: &Set) {
-        let attributes = Attributes::default()
-            .text(1, TABLE)
-            .text(2, set.name)
-            .number(3, set.flags)
-            .number(4, 0)
-            .number(5, set.key)
-            .number(10, set.id);
-        self.push(NEW_SET, CREATE, attributes);
-    }
-
-    pub fn rule(&mut self, chain: &str, rule: Rule) {
-        let attributes = Attributes::default()
-            .text(1, TABLE)
-            .text(2, chain)
-            .nested(4, rule.0);
-        self.push(NEW_RULE, CREATE | APPEND, attributes);
-    }
-
     fn elements(&mut self, kind: u16, flags: u16, grants: &[Grant]) {
         for set in &SETS {
             let mut elements = Attributes::default();
@@ -284,23 +193,6 @@ impl Transaction {
         self.rule(REFUSE, reset);
         // Port unreachable, for either version of IP.
         self.rule(REFUSE, Rule::default().rejected(2, 1));
-    }
-
-    pub fn translation(&mut self, chain: &str, places: &Places) {
-        self.rule(chain, Rule::default().local().verdict(RETURN, None));
-        for protocol in [UDP, TCP] {
-            for place in places.resolver {
-                let question = Rule::default()
-                    .family(family(place.ip()))
-                    .protocol(protocol)
-                    .port(DNS);
-                self.rule(chain, question.lead_to(place));
-            }
-        }
-        for place in places.gateway {
-            let connection = Rule::default().family(family(place.ip())).protocol(TCP);
-            self.rule(chain, connection.lead_to(place));
-        }
     }
 
     /// What is accepted; everything else is refused.

@@ -8,6 +8,7 @@
 
 mod members;
 mod mounts;
+mod paths;
 mod root;
 
 pub use members::{Leaving, signal_members};

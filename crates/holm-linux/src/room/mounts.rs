@@ -4,7 +4,7 @@
 //! belong to, so a link cannot lead out of it.
 
 use super::Order;
-use super::root::{find, is_missing, show_mount};
+use super::paths::{find, is_missing, show_mount};
 use crate::launch::{NewRoot, attach, copy_mount, filesystem};
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::container::{Mount, Source};

@@ -4,8 +4,9 @@
 //! Every path of the image is hostile: it is resolved from the root's descriptor, without following links.
 
 use super::mounts::{self, Mounted};
+use super::paths::{is_missing, show, show_mount};
 use super::{Namespaces, Order};
-use crate::launch::{NewRoot, attach, copy_mount, filesystem, overlay};
+use crate::launch::{NewRoot, attach, filesystem, overlay};
 use crate::sys;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
@@ -13,10 +14,7 @@ use holm_keeper::directories::{descriptor_path, open_directory};
 use holm_keeper::guest::{SECRET_FILES, secret_directory};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::room::RoomPlan;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, fstat,
-    openat2, statx, symlinkat,
-};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, symlinkat};
 use rustix::mount::{MountAttrFlags, MountFlags, OpenTreeFlags, mount, open_tree};
 use rustix::thread::{
     LinkNameSpaceType, ThreadNameSpaceType, move_into_link_name_space, move_into_thread_name_spaces,
@@ -169,35 +167,6 @@ fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFail
         shown.push((copy, place));
     }
     Ok(shown)
-}
-
-pub fn is_missing(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-}
-
-const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// A copy of a file or directory of the workspace, with everything that is mounted below it.
-fn show(path: &Path) -> io::Result<OwnedFd> {
-    copy_mount(&find(path)?, Reach::AllBelow)
-}
-
-/// The same of a mount. Programs inside may have put another directory into its place.
-pub fn show_mount(path: &Path) -> io::Result<OwnedFd> {
-    let place = find(path)?;
-    let status = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
-    if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        copy_mount(&place, Reach::AllBelow)
-    } else {
-        Err(io::Error::other("it is no longer mounted there"))
-    }
-}
-
-pub fn find(path: &Path) -> io::Result<OwnedFd> {
-    let root = open_directory(Path::new("/"))?;
-    let relative = path.strip_prefix("/").unwrap_or(path);
-    let plain = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    Ok(openat2(&root, relative, PATH, Mode::empty(), plain)?)
 }
 
 /// Mounts everything into the image's root, which is mounted at a place of this mount namespace only.

@@ -197,7 +197,7 @@ fn attack_202_a_compose_file_reaches_the_host_only_with_approval() {
     let repository = island.repository("shop");
     let service = "image: curl:1\n    command: [/bin/sh, -c, 'cat /seen; echo looked; exec sleep 1000']\n    \
         privileged: true\n    volumes: [\"~/outside.txt:/seen:ro\"]\n";
-    repository.write("compose.yaml", &format!("services:\n  app:\n    {service}"));
+    repository.write("compose.yaml", format!("services:\n  app:\n    {service}"));
     repository.write("holm.toml", "[project]\ncompose = \"compose.yaml\"\n");
     repository.commit("a stack");
     let refused = repository.holm(&["up", "x", "--json"]).error(4);
@@ -248,7 +248,7 @@ fn what_is_wrong_is_named_and_what_has_no_effect_too() {
     );
     repository.write(
         "compose.yaml",
-        "services:\n  web:\n    image: redis:7\n    mem_limit: 1g\n    ports: [6379]\n",
+        "services:\n  web:\n    image: redis:7\n    mem_limit: 1g\n    ports: [6379]\n    command: redis-server --protected-mode no\n",
     );
     repository.write(
         "holm.toml",

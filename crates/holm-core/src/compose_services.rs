@@ -3,10 +3,13 @@
 //! Everything that is not an error and has no effect here is a warning. Names of the file become names of the
 //! workspace: `My_Web` is `my-web`, and programs find it by both.
 
-use super::{Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack};
+use crate::compose::{
+    Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
+};
 use crate::config::{self, Image, Name, Place, Policy, Probe, Ready, Restart, Volume};
-use crate::container::{self, Attachment, Container, Mount, OwnNetwork, Published, Source};
+use crate::container::{Attachment, Container, Mount, OwnNetwork, Published, Source};
 use crate::image_reference::ImageReference;
+use crate::service_network;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -297,7 +300,7 @@ impl<'a> Work<'a> {
             addresses.map(|address| (name.clone(), address.clone()))
         });
         Attachment::Own(OwnNetwork {
-            address: container::address(number),
+            address: service_network::address(number),
             is_internal: networks.keys().all(is_internal),
             networks,
             published,
