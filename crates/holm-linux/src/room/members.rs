@@ -172,7 +172,9 @@ mod tests {
             .unwrap();
         let pid = child.id().cast_signed();
         let mut ready = [0; 5];
-        child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+        // Open until the end: Python writes the end of the line after the line.
+        let mut output = child.stdout.take().unwrap();
+        output.read_exact(&mut ready).unwrap();
         while !stat(pid).unwrap().state.has_ended() {
             std::thread::yield_now();
         }
