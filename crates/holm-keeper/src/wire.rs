@@ -458,6 +458,8 @@ pub enum Doorway {
     Shared(u32),
     /// The network namespace of a service, by its index in the plan. Not a socket.
     Namespace(u32),
+    /// For queries about listeners in that namespace.
+    Listeners(u32),
 }
 
 // === impl Status ===
@@ -481,7 +483,7 @@ impl Doorway {
     pub fn is_outward(self) -> bool {
         !matches!(
             self,
-            Doorway::Diagnosis | Doorway::Shared(_) | Doorway::Namespace(_)
+            Doorway::Diagnosis | Doorway::Shared(_) | Doorway::Namespace(_) | Doorway::Listeners(_)
         )
     }
 }

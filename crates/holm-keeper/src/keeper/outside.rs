@@ -281,7 +281,8 @@ fn begin(
                 }
             }
             // The platform has these.
-            Doorway::Rules | Doorway::Diagnosis | Doorway::Namespace(_) => {}
+            Doorway::Rules | Doorway::Diagnosis | Doorway::Namespace(_) | Doorway::Listeners(_) => {
+            }
         }
     }
     gateway.serve(sockets);

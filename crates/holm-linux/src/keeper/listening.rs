@@ -5,6 +5,7 @@
 //! workspace.
 
 use crate::sys::enter::{self, Wanted};
+use holm_core::container::Published;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -47,15 +48,36 @@ impl Listening {
                 made.pop().ok_or_else(none)?
             }
         };
-        let ports = listening(&socket)?;
+        let ports = listening(&socket, Ipv4Addr::LOCALHOST)?;
         // After an error another socket is asked: this one may still have half an answer in it.
         *diagnosis = Some(socket);
         Ok(ports)
     }
 }
 
-/// The ports on which `127.0.0.1` and `::1` of the workspace answer.
-fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
+/// A service with a network namespace of its own, whose ports the workspace publishes.
+pub struct PublishingService {
+    pub diagnosis: Mutex<OwnedFd>,
+    pub address: Ipv4Addr,
+    pub published: Vec<Published>,
+}
+
+// === impl PublishingService ===
+
+impl PublishingService {
+    /// The ports of the workspace that lead to a port on which the service answers.
+    pub fn look(&self) -> io::Result<Vec<u16>> {
+        let diagnosis = self.diagnosis.lock();
+        let diagnosis = diagnosis.unwrap_or_else(PoisonError::into_inner);
+        let found = listening(&diagnosis, self.address)?;
+        let leading = self.published.iter();
+        let leading = leading.filter(|published| found.contains(&published.target));
+        Ok(leading.map(|published| published.port).collect())
+    }
+}
+
+/// The ports on which an address answers; `::1` counts as `127.0.0.1`.
+fn listening(diagnosis: &OwnedFd, at: Ipv4Addr) -> io::Result<BTreeSet<u16>> {
     let mut ports = BTreeSet::new();
     send(diagnosis, &question(), SendFlags::empty())?;
     let mut buffer = [0u8; 8 * 1024];
@@ -72,7 +94,11 @@ fn listening(diagnosis: &OwnedFd) -> io::Result<BTreeSet<u16>> {
             }
             Err(error) => return Err(error.into()),
         };
-        if read_answer(&buffer[..length], &mut ports)? == Answered::Wholly {
+        let mut found = Vec::new();
+        let answered = read_answer(&buffer[..length], &mut found)?;
+        let reached = found.iter().filter(|(address, _)| is_reached(*address, at));
+        ports.extend(reached.map(|(_, port)| *port));
+        if answered == Answered::Wholly {
             return Ok(ports);
         }
     }
@@ -97,7 +123,7 @@ fn question() -> [u8; HEADER + 60] {
 }
 
 /// Parses the ports in one datagram of `nlmsghdr`s with an `inet_diag_msg` each.
-fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answered> {
+fn read_answer(mut rest: &[u8], found: &mut Vec<(IpAddr, u16)>) -> io::Result<Answered> {
     while let Some(header) = rest.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
         let kind = u16::from_ne_bytes([header[4], header[5]]);
@@ -112,15 +138,15 @@ fn read_answer(mut rest: &[u8], ports: &mut BTreeSet<u16>) -> io::Result<Answere
                     .map_or(0, |code| i32::from_ne_bytes(*code));
                 return Err(io::Error::from_raw_os_error(-number));
             }
-            _ => ports.extend(port(body)),
+            _ => found.extend(listener(body)),
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(Answered::InPart)
 }
 
-/// The port of one `inet_diag_msg`, if it is reachable through loopback.
-fn port(message: &[u8]) -> Option<u16> {
+/// Address and port of one `inet_diag_msg`.
+fn listener(message: &[u8]) -> Option<(IpAddr, u16)> {
     let (family, id) = (*message.first()?, message.get(4..)?);
     let port = u16::from_be_bytes(*id.first_chunk()?);
     let address = id.get(4..20)?;
@@ -128,11 +154,12 @@ fn port(message: &[u8]) -> Option<u16> {
         libc::AF_INET => IpAddr::from(*address.first_chunk::<4>()?),
         _ => IpAddr::from(*address.first_chunk::<16>()?),
     };
-    let is_reached = match address.to_canonical() {
-        IpAddr::V4(address) => address == Ipv4Addr::LOCALHOST || address.is_unspecified(),
-        IpAddr::V6(address) => address == Ipv6Addr::LOCALHOST || address.is_unspecified(),
-    };
-    is_reached.then_some(port)
+    Some((address.to_canonical(), port))
+}
+
+fn is_reached(address: IpAddr, at: Ipv4Addr) -> bool {
+    let is_loopback = at == Ipv4Addr::LOCALHOST && address == Ipv6Addr::LOCALHOST;
+    is_loopback || address == at || address.is_unspecified()
 }
 
 #[cfg(test)]
@@ -160,12 +187,15 @@ mod tests {
             listen("::"),
             listen("::ffff:127.0.0.1"),
         ];
-        let ports = listening(&diagnosis).unwrap();
+        let ports = listening(&diagnosis, Ipv4Addr::LOCALHOST).unwrap();
         for listener in &found {
             assert!(ports.contains(&number(listener)), "{listener:?}");
         }
         // Another test may listen on the same port of loopback, so one of several has to be absent.
-        let is_absent = |port: u16| !listening(&diagnosis).unwrap().contains(&port);
+        let is_absent = |port: u16| {
+            let ports = listening(&diagnosis, Ipv4Addr::LOCALHOST).unwrap();
+            !ports.contains(&port)
+        };
         assert!((0..10).any(|_| {
             let elsewhere = listen("127.0.0.2");
             is_absent(number(&elsewhere))
@@ -178,12 +208,12 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error_and_no_panic() {
-        let mut ports = BTreeSet::new();
+        let mut ports = Vec::new();
         for length in [0u32, 3, 15, 17, u32::MAX] {
             let mut message = [0u8; 40];
             message[..4].copy_from_slice(&length.to_ne_bytes());
             assert!(read_answer(&message, &mut ports).is_err(), "{length}");
         }
-        assert_eq!(port(&[libc::AF_INET6 as u8, 0, 0, 0, 1]), None);
+        assert_eq!(listener(&[libc::AF_INET6 as u8, 0, 0, 0, 1]), None);
     }
 }

@@ -20,7 +20,9 @@ use crate::sys;
 use crate::sys::lookup::{self, Looked};
 use crate::{copier, measure, remount};
 use culprit::Culprits;
+use holm_core::container::Attachment;
 use holm_core::egress::Policy;
+use holm_core::spec::Service;
 use holm_keeper::complain;
 use holm_keeper::descriptors::MAX_DESCRIPTORS;
 use holm_keeper::directories::WorkspaceDirs;
@@ -31,7 +33,7 @@ use holm_keeper::room::{RoomInit, RoomPlan, RoomSignal};
 use holm_keeper::wire::{Defence, Doorway, Mounted, Pair};
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
 use inward::Stock;
-use listening::Listening;
+use listening::{Listening, PublishingService};
 use moving::Moving;
 use reached::Reached;
 use rustix::io::Errno;
@@ -174,8 +176,8 @@ fn start(
         pid,
         group,
     };
-    let platform =
-        Linux::new(workspace, &mut handed, locks).step(Part::Other, "finish interrupted moves")?;
+    let platform = Linux::new(workspace, &mut handed, &plan.keeper.services, locks)
+        .step(Part::Other, "finish interrupted moves")?;
     if platform.rules.is_none() {
         isolation.degraded.push(EGRESS.to_owned());
     }
@@ -225,8 +227,26 @@ struct Linux {
     culprits: Option<Culprits>,
     /// The network namespaces of services, by their index in the plan.
     networks: BTreeMap<u32, OwnedFd>,
+    publishing: Vec<PublishingService>,
     /// One upper, one keeper, and the same of volumes: held until this process ends.
     _locks: Vec<File>,
+}
+
+/// The service of the plan that publishes ports.
+fn publishing_service(
+    services: &[Service],
+    index: u32,
+    diagnosis: OwnedFd,
+) -> Option<PublishingService> {
+    let service = services.get(index as usize)?;
+    let Attachment::Own(own) = &service.container()?.network else {
+        return None;
+    };
+    Some(PublishingService {
+        diagnosis: Mutex::new(diagnosis),
+        address: own.address,
+        published: own.published.clone(),
+    })
 }
 
 // === impl Linux ===
@@ -234,14 +254,22 @@ struct Linux {
 impl Linux {
     /// Takes what is the platform's out of `handed`. Moves that were interrupted by the end of an earlier
     /// run are finished first.
-    fn new(workspace: Workspace, handed: &mut Handed, locks: Vec<File>) -> io::Result<Self> {
+    fn new(
+        workspace: Workspace,
+        handed: &mut Handed,
+        services: &[Service],
+        locks: Vec<File>,
+    ) -> io::Result<Self> {
         let (mut rules, mut culprits, mut others) = (None, None, Vec::new());
-        let mut networks = BTreeMap::new();
+        let (mut networks, mut publishing) = (BTreeMap::new(), Vec::new());
         for (doorway, socket) in handed.doorways.drain(..) {
             match doorway {
                 Doorway::Rules => rules = Some(Mutex::new(socket)),
                 Doorway::Diagnosis => culprits = Some(Culprits::new(socket, workspace.pid)),
                 Doorway::Namespace(index) => drop(networks.insert(index, socket)),
+                Doorway::Listeners(index) => {
+                    publishing.extend(publishing_service(services, index, socket));
+                }
                 _ => others.push((doorway, socket)),
             }
         }
@@ -255,6 +283,7 @@ impl Linux {
             rules,
             culprits,
             networks,
+            publishing,
             _locks: locks,
         })
     }
@@ -339,7 +368,11 @@ impl Platform for Linux {
     }
 
     fn listening(&self) -> io::Result<BTreeSet<u16>> {
-        self.listening.look(self.workspace.init.as_fd())
+        let mut ports = self.listening.look(self.workspace.init.as_fd())?;
+        for service in &self.publishing {
+            ports.extend(service.look()?);
+        }
+        Ok(ports)
     }
 
     fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailure> {

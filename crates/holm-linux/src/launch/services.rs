@@ -13,6 +13,7 @@ use holm_core::egress::Range;
 use holm_core::service_network;
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::Doorway;
+use rustix::net::netlink as family;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::io;
@@ -21,6 +22,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// Interfaces in the workspace's network get numbers from here on.
 const FIRST: u32 = 100;
+
+struct Namespace {
+    file: OwnedFd,
+    /// For queries about listeners in it.
+    diagnosis: OwnedFd,
+}
 
 /// The addresses at both ends of a pair of interfaces.
 #[derive(Clone, Copy)]
@@ -49,6 +56,7 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
         return Ok(made);
     };
     let home = current().step(Part::Network, "find the workspace's network")?;
+    without_ipv6().step(Part::Network, "leave out IPv6 between services")?;
     for (index, network) in std::iter::once(first).chain(own) {
         let ends = match network {
             Attachment::Own(own) => Some(Ends {
@@ -62,7 +70,10 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
         let namespace = namespace(&home, number, ends)
             .step(Part::Network, &format!("make the network of {name}"))?;
         let index = index as u32;
-        made.doorways.push((Doorway::Namespace(index), namespace));
+        made.doorways.extend([
+            (Doorway::Namespace(index), namespace.file),
+            (Doorway::Listeners(index), namespace.diagnosis),
+        ]);
     }
     prepare().step(Part::Network, "let services reach each other")?;
     made.rules = rules(plan);
@@ -70,7 +81,7 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
 }
 
 /// A namespace, with a way to the workspace's if it has an address.
-fn namespace(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<OwnedFd> {
+fn namespace(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<Namespace> {
     sys::process::own_network_namespace()?;
     let made = inside(home, number, ends);
     // Whatever happened, the thread goes back to where it came from.
@@ -84,8 +95,9 @@ fn namespace(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<Owne
     Ok(made)
 }
 
-fn inside(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<OwnedFd> {
+fn inside(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<Namespace> {
     sys::network::loopback_up()?;
+    without_ipv6()?;
     if let Some(ends) = ends {
         let socket = netlink::open(None)?;
         link::make_pair(&socket, home.as_fd(), number)?;
@@ -97,7 +109,20 @@ fn inside(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<OwnedFd
     }
     // Programs of images expect to be root and to listen on 80.
     std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")?;
-    current()
+    Ok(Namespace {
+        file: current()?,
+        diagnosis: netlink::open(Some(family::SOCK_DIAG))?,
+    })
+}
+
+/// Interfaces that are made from here on have no IPv6: the packets that it sends by itself would be refused and
+/// recorded.
+fn without_ipv6() -> io::Result<()> {
+    match std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") {
+        // A machine without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        written => written,
+    }
 }
 
 /// The network namespace of this thread.

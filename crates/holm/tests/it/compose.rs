@@ -85,6 +85,9 @@ fn a_stack_runs_unchanged_in_two_workspaces_at_once() {
             .ok();
     }
     for label in ["a", "b"] {
+        // Nothing that the kernel sends by itself is refused.
+        let refused = island.holm(&["egress", label, "--json"]).json();
+        assert!(!refused.to_string().contains("refuse"), "{refused:#}");
         let get = |words: &[&str]| {
             let words = [&["redis-cli"], words, &["get", "who"]].concat();
             island.inside(label, &words).ok().out()
@@ -103,6 +106,10 @@ fn a_stack_runs_unchanged_in_two_workspaces_at_once() {
         ] {
             assert!(logs.contains(line), "{line}: {logs}");
         }
+        eventually("published ports are seen", || {
+            let listed = island.holm(&["ports", label, "--json"]).json();
+            listed.to_string().matches("\"listening\":true").count() == 2
+        });
         // Another network: neither its name nor its address answers.
         assert!(!logs.contains("PONG"), "{logs}");
     }
