@@ -173,8 +173,20 @@ print(store.execute('select count(*) from workspaces where removed_at is null').
             .out()
     }
 
-    /// Keepers of this island, and every process below them.
+    /// Keepers of this island, and every process below them. Two looks agree on them: a helper of a keeper lives for a
+    /// moment only.
     pub fn inhabitants(&self) -> Vec<Process> {
+        let mut found = self.look_at_inhabitants();
+        for _ in 0..50 {
+            let now = self.look_at_inhabitants();
+            if std::mem::replace(&mut found, now.clone()) == now {
+                break;
+            }
+        }
+        found
+    }
+
+    fn look_at_inhabitants(&self) -> Vec<Process> {
         let place = self.data().display().to_string();
         let mut known: BTreeMap<i32, Stat> = BTreeMap::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
