@@ -23,6 +23,8 @@ export interface LogState {
   setPaused: (paused: boolean) => void;
 }
 
+const AGAIN_MS = 1000;
+
 export function useLogs(one: Workspace): LogState {
   const [kept, setKept] = useState<LogLine[]>([]);
   const [filter, setFilter] = useState("");
@@ -47,14 +49,23 @@ export function useLogs(one: Workspace): LogState {
     };
     setKept([]);
     void (async () => {
-      try {
-        const query = { ...(since ? { since } : { last: LAST }), follow: one.state === "running" };
-        for await (const line of follow<LogLine>(`/api/v1/workspaces/${one.id}/logs`, query, stop.signal)) {
-          fresh.push(line);
-          frame ||= requestAnimationFrame(flush);
+      const running = one.state === "running";
+      while (!stop.signal.aborted) {
+        try {
+          const query = { ...(since ? { since } : { last: LAST }), follow: running };
+          for await (const line of follow<LogLine>(`/api/v1/workspaces/${one.id}/logs`, query, stop.signal)) {
+            fresh.push(line);
+            frame ||= requestAnimationFrame(flush);
+          }
+        } catch {
+          /* The banner of the frame says that the daemon does not answer. */
         }
-      } catch {
-        /* The banner of the frame says that the daemon does not answer; the next connection reads again. */
+        if (!running) return;
+        // A log that goes on and broke off is read again.
+        await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+        if (stop.signal.aborted) return;
+        fresh = [];
+        setKept([]);
       }
     })();
     return () => {
