@@ -43,6 +43,10 @@ pub fn translate(stack: &Stack) -> Result<Translated, Vec<String>> {
         errors: Vec::new(),
         taken: BTreeSet::new(),
     };
+    if stack.services.len() > service_network::MOST {
+        let most = service_network::MOST;
+        return Err(vec![format!("there are more than {most} services")]);
+    }
     work.name_services();
     work.reserve_ports();
     for (number, (name, service)) in stack.services.iter().enumerate() {
@@ -118,8 +122,7 @@ impl<'a> Work<'a> {
         let Some(short) = self.names.get(name).cloned() else {
             return;
         };
-        let replicas = service.deploy.as_ref().and_then(|deploy| deploy.replicas);
-        match service.scale.or(replicas) {
+        match instances(service) {
             Some(0) => {
                 self.warn(name, "scale", "is 0, so the service does not run");
                 return;
@@ -202,8 +205,11 @@ impl<'a> Work<'a> {
             let Some(short) = self.names.get(other.as_str()) else {
                 continue;
             };
-            let is_checked = self.stack.services[other].healthcheck.is_some();
-            if dependency.condition == Condition::Started && is_checked {
+            let needed = &self.stack.services[other];
+            let is_checked = needed.healthcheck.is_some();
+            if instances(needed) == Some(0) {
+                // It has no instance to wait for.
+            } else if dependency.condition == Condition::Started && is_checked {
                 running.push(short.to_string());
             } else {
                 ready.push(short.clone());
@@ -339,14 +345,19 @@ impl<'a> Work<'a> {
             });
         }
         let materials = [
-            (&service.configs, &self.stack.configs, "/"),
-            (&service.secrets, &self.stack.secrets, "/run/secrets/"),
+            ("configs", &service.configs, &self.stack.configs, "/"),
+            (
+                "secrets",
+                &service.secrets,
+                &self.stack.secrets,
+                "/run/secrets/",
+            ),
         ];
-        for (grants, declared, place) in materials {
+        for (key, grants, declared, place) in materials {
             for grant in grants {
                 match material(grant, declared.get(&grant.source), place) {
                     Ok(mount) => mounts.push(mount),
-                    Err(why) => self.warn(name, "secrets", &why),
+                    Err(why) => self.warn(name, key, &why),
                 }
             }
         }
@@ -418,6 +429,12 @@ impl<'a> Work<'a> {
     }
 }
 
+/// How many instances the file asks for.
+fn instances(service: &FromFile) -> Option<u64> {
+    let replicas = service.deploy.as_ref().and_then(|deploy| deploy.replicas);
+    service.scale.or(replicas)
+}
+
 /// A path of the file: below the root of the tree, or of the host.
 fn bound(path: &str, create: bool) -> Source {
     let is_outside = path.starts_with(['/', '~']) || path == ".." || path.starts_with("../");
@@ -482,7 +499,8 @@ fn ready(check: &Healthcheck) -> Option<Ready> {
         "CMD-SHELL" => vec!["/bin/sh".to_owned(), "-c".to_owned(), words.join(" ")],
         _ => return None,
     };
-    let each = check.interval.unwrap_or(INTERVAL_MS) + check.timeout.unwrap_or(INTERVAL_MS);
+    let interval = check.interval.unwrap_or(INTERVAL_MS);
+    let each = interval.saturating_add(check.timeout.unwrap_or(INTERVAL_MS));
     let tries = each.saturating_mul(check.retries.unwrap_or(RETRIES));
     let limit = Duration::from_millis(tries.saturating_add(check.start_period.unwrap_or(0)));
     Some(Ready {

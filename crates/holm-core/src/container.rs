@@ -96,13 +96,3 @@ pub struct Published {
     pub port: u16,
     pub target: u16,
 }
-
-// === impl OwnNetwork ===
-
-impl OwnNetwork {
-    /// Whether it and another service are in one network.
-    pub fn shares_network(&self, other: &Self) -> bool {
-        let mut names = self.networks.keys();
-        names.any(|name| other.networks.contains_key(name))
-    }
-}

@@ -1,7 +1,7 @@
 //! The network between services of a Compose file.
 //!
 //! Each has a network namespace and an address of its own inside the workspace. The workspace's own network routes
-//! between them: who may talk to whom is a list of pairs of addresses.
+//! between them.
 
 use crate::container::{Attachment, OwnNetwork};
 use crate::spec::Service;
@@ -11,7 +11,10 @@ use std::net::Ipv4Addr;
 /// Addresses of services. The workspace's own and those that stand for names outside are in 198.18.0.0/16.
 pub const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
 
-/// The address of the service with this number. There are fewer services than addresses.
+/// The most services that a workspace has from a Compose file.
+pub const MOST: usize = 1000;
+
+/// The address of the service with this number, which is less than [`MOST`].
 pub fn address(number: usize) -> Ipv4Addr {
     const IN_A_ROW: usize = 250;
     let row = u8::try_from(number / IN_A_ROW + 1).unwrap_or(u8::MAX);
@@ -30,56 +33,70 @@ pub fn with_own_network(services: &[Service]) -> impl Iterator<Item = (&Service,
         })
 }
 
-/// Each pair of addresses between which connections may be made, in both orders.
-pub fn linked(services: &[Service]) -> Vec<(Ipv4Addr, Ipv4Addr)> {
-    let mut pairs = Vec::new();
-    for (_, one) in with_own_network(services) {
-        for (_, other) in with_own_network(services) {
-            if one.address != other.address && one.shares_network(other) {
-                pairs.push((one.address, other.address));
-            }
+/// The addresses in each network of the file.
+pub fn networks(services: &[Service]) -> Vec<Vec<Ipv4Addr>> {
+    let mut networks: BTreeMap<&str, Vec<Ipv4Addr>> = BTreeMap::new();
+    for (_, own) in with_own_network(services) {
+        for name in own.networks.keys() {
+            networks.entry(name).or_default().push(own.address);
         }
     }
-    pairs
+    networks.into_values().collect()
 }
 
 /// `/etc/hosts` of a service: its own name, the names of services in its networks, and what the file adds. `gateway`
 /// is the workspace's own address.
 pub fn hosts(services: &[Service], service: &Service, gateway: Ipv4Addr) -> String {
     let mut lines = BTreeSet::new();
-    let local = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
-    let own = container_network(services, service);
-    if let Some(own) = own {
+    let namespace = namespace_of(services, service).map(|index| &services[index]);
+    if let Some(Attachment::Own(own)) = namespace
+        .and_then(Service::container)
+        .map(|container| &container.network)
+    {
         for (other, network) in with_own_network(services) {
-            let Some(container) = other.container() else {
-                continue;
-            };
-            let shared = network.networks.iter();
-            let shared = shared.filter(|(name, _)| own.networks.contains_key(*name));
-            let aliases: Vec<&String> = shared.flat_map(|(_, aliases)| aliases).collect();
-            if network.address != own.address && !own.shares_network(network) {
-                continue;
-            }
-            let mut names: Vec<&str> = vec![&container.name, &other.name];
-            names.extend(aliases.iter().map(|alias| alias.as_str()));
-            let linked = own.links.iter().filter(|(_, meant)| *meant == other.name);
-            names.extend(linked.map(|(alias, _)| alias.as_str()));
-            if network.address == own.address {
-                names.extend(container.hostname.as_deref());
-            }
-            for name in names {
+            for name in names_for(own, other, network) {
                 lines.insert(format!("{} {name}", network.address));
             }
         }
         for (name, address) in &own.hosts {
-            match address.as_str() {
-                "host-gateway" => lines.insert(format!("{gateway} {name}")),
-                address => lines.insert(format!("{address} {name}")),
-            };
+            lines.insert(match address.as_str() {
+                "host-gateway" => format!("{gateway} {name}"),
+                address => format!("{address} {name}"),
+            });
         }
     }
-    let lines: Vec<String> = lines.into_iter().collect();
-    format!("{local}{}\n", lines.join("\n"))
+    let local = [
+        "127.0.0.1 localhost",
+        "::1 localhost ip6-localhost ip6-loopback",
+    ];
+    let lines = local.into_iter().chain(lines.iter().map(String::as_str));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// The names of another service, for one in the network `own`. None, if no network has both.
+fn names_for<'a>(own: &'a OwnNetwork, other: &'a Service, network: &'a OwnNetwork) -> Vec<&'a str> {
+    let is_itself = network.address == own.address;
+    let shared: Vec<_> = network
+        .networks
+        .iter()
+        .filter(|(name, _)| own.networks.contains_key(*name))
+        .collect();
+    let Some(container) = other.container() else {
+        return Vec::new();
+    };
+    if shared.is_empty() && !is_itself {
+        return Vec::new();
+    }
+    let aliases = shared.iter().flat_map(|(_, aliases)| *aliases);
+    let links = own.links.iter().filter(|(_, meant)| *meant == other.name);
+    let hostname = container.hostname.iter().filter(|_| is_itself);
+    [&container.name, &other.name]
+        .into_iter()
+        .chain(aliases)
+        .chain(links.map(|(alias, _)| alias))
+        .chain(hostname)
+        .map(String::as_str)
+        .collect()
 }
 
 /// The names of all services for programs of the workspace itself, each with its address.
@@ -99,17 +116,16 @@ pub fn names(services: &[Service]) -> Vec<(Ipv4Addr, String)> {
         .collect()
 }
 
-/// The network that a service is in, which may be that of another one.
-fn container_network<'a>(services: &'a [Service], service: &'a Service) -> Option<&'a OwnNetwork> {
-    let mut current = service;
-    // A longer chain is a cycle, which the reader refuses.
-    for _ in 0..services.len() {
-        match &current.container()?.network {
-            Attachment::Own(own) => return Some(own),
-            Attachment::Of(name) => {
-                current = services.iter().find(|other| other.name == *name)?;
-            }
-            Attachment::Nothing | Attachment::Workspace => return None,
+/// The service whose network namespace this one is in, by its index. `None`: it is in the workspace's.
+pub fn namespace_of(services: &[Service], service: &Service) -> Option<usize> {
+    let mut name = &service.name;
+    // A longer chain is a cycle, which the reader of the file refuses.
+    for _ in services {
+        let index = services.iter().position(|other| other.name == *name)?;
+        match &services[index].container()?.network {
+            Attachment::Own(_) | Attachment::Nothing => return Some(index),
+            Attachment::Of(other) => name = other,
+            Attachment::Workspace => return None,
         }
     }
     None

@@ -3,7 +3,7 @@
 
 use super::{LinuxDriver, disk_fault, sweep};
 use crate::{Layout, launch};
-use holm_core::container::{Attachment, Container, Source};
+use holm_core::container::{Container, Source};
 use holm_core::image_reference::ImageDigest;
 use holm_core::service_network;
 use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
@@ -108,28 +108,14 @@ fn add_container(
     let places = volumes.map(|volume| (volume.name.clone(), volume.path.clone()));
     room.places = places.collect();
     room.is_read_only = container.read_only;
-    room.network = network(&spec.services, service);
+    let namespace = service_network::namespace_of(&spec.services, service);
+    room.network = namespace.and_then(|index| u32::try_from(index).ok());
     if room.network.is_some() {
         let hosts = service_network::hosts(&spec.services, service, launch::network::ADDRESS);
         room.hosts = Some(hosts);
         let name = container.hostname.as_ref().unwrap_or(&container.name);
         room.hostname = Some(name.clone());
     }
-}
-
-/// The service whose network namespace this one joins, by its index.
-fn network(services: &[Service], service: &Service) -> Option<u32> {
-    let mut name = &service.name;
-    // A longer chain is a cycle, which the reader of the file refuses.
-    for _ in services {
-        let index = services.iter().position(|other| other.name == *name)?;
-        match &services[index].container()?.network {
-            Attachment::Own(_) | Attachment::Nothing => return u32::try_from(index).ok(),
-            Attachment::Of(other) => name = other,
-            Attachment::Workspace => return None,
-        }
-    }
-    None
 }
 
 fn short(manifest: &ImageDigest) -> &str {

@@ -46,7 +46,7 @@ pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     doorways
         .shared(plan)
         .step(Part::Other, "listen for shared services")?;
-    match doorways.gateway(plan, &services.rules) {
+    match doorways.gateway(plan, services.rules.as_ref()) {
         Err(_) if plan.keeper.forgone.iter().any(|part| part == "egress") => {
             doorways.0.retain(|(doorway, _)| !doorway.is_outward());
             Ok(doorways)
@@ -95,7 +95,11 @@ impl Doorways {
         Ok(())
     }
 
-    fn gateway(&mut self, plan: &LaunchPlan, services: &Services) -> Result<(), LaunchFailure> {
+    fn gateway(
+        &mut self,
+        plan: &LaunchPlan,
+        services: Option<&Services>,
+    ) -> Result<(), LaunchFailure> {
         // First: if rules are unavailable, there must be no route.
         self.rules(plan, services)
             .step(Part::Egress, "set up packet rules (nf_tables)")?;
@@ -124,7 +128,7 @@ impl Doorways {
         Ok(())
     }
 
-    fn rules(&mut self, plan: &LaunchPlan, services: &Services) -> io::Result<()> {
+    fn rules(&mut self, plan: &LaunchPlan, services: Option<&Services>) -> io::Result<()> {
         let at = |port: u16| [SocketAddr::from((ADDRESS, port)), (ADDRESS_V6, port).into()];
         let places = Places {
             gateway: at(GATEWAY_PORT),

@@ -40,7 +40,8 @@ struct Ends {
 pub struct Made {
     /// The namespace of each service that has one.
     pub doorways: Vec<(Doorway, OwnedFd)>,
-    pub rules: Services,
+    /// `None`: no service has a network of its own.
+    pub rules: Option<Services>,
 }
 
 /// `workspace` is the address of the workspace itself.
@@ -76,7 +77,7 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
         ]);
     }
     prepare().step(Part::Network, "let services reach each other")?;
-    made.rules = rules(plan);
+    made.rules = Some(rules(plan));
     Ok(made)
 }
 
@@ -141,12 +142,13 @@ fn prepare() -> io::Result<()> {
 fn rules(plan: &LaunchPlan) -> Services {
     let services = &plan.keeper.services;
     let mut rules = Services {
-        range: Some(Range {
+        range: Range {
             address: service_network::RANGE.0.into(),
             bits: service_network::RANGE.1,
-        }),
-        linked: service_network::linked(services),
-        ..Services::default()
+        },
+        networks: service_network::networks(services),
+        internal: Vec::new(),
+        published: Vec::new(),
     };
     for (_, own) in service_network::with_own_network(services) {
         if own.is_internal {

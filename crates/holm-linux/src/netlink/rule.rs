@@ -6,10 +6,10 @@ use super::packet::{GROUP, LENGTH};
 use holm_core::egress::Range;
 use std::net::{IpAddr, SocketAddr};
 
-pub const FAMILY_V4: u8 = 2;
-pub const FAMILY_V6: u8 = 10;
+const FAMILY_V4: u8 = 2;
+const FAMILY_V6: u8 = 10;
 pub const HOOK_PREROUTING: u32 = 0;
-pub const HOOK_OUTPUT: u32 = 3;
+const HOOK_OUTPUT: u32 = 3;
 pub const HOOK_POSTROUTING: u32 = 4;
 
 /// One set of addresses.
@@ -41,20 +41,20 @@ pub const GOTO: u32 = -4_i32 as u32;
 pub const RETURN: u32 = -5_i32 as u32;
 
 /// The first 16-byte register, and the first 4-byte register.
-pub const REGISTER: u32 = 1;
-pub const SMALL_REGISTER: u32 = 8;
+const REGISTER: u32 = 1;
+const SMALL_REGISTER: u32 = 8;
 
-pub const BASE_NETWORK: u32 = 1;
-pub const BASE_TRANSPORT: u32 = 2;
-pub const META_PROTOCOL_FAMILY: u32 = 15;
-pub const META_PROTOCOL: u32 = 16;
+const BASE_NETWORK: u32 = 1;
+const BASE_TRANSPORT: u32 = 2;
+const META_PROTOCOL_FAMILY: u32 = 15;
+const META_PROTOCOL: u32 = 16;
 
-pub const META_COMES_BY: u32 = 4;
-pub const META_LEAVES_BY: u32 = 5;
-pub const LOOPBACK_INTERFACE: u32 = 1;
+const META_COMES_BY: u32 = 4;
+const META_LEAVES_BY: u32 = 5;
+const LOOPBACK_INTERFACE: u32 = 1;
 /// Of an IPv4 packet.
-pub const SENDER: u32 = 12;
-pub const RECEIVER: u32 = 16;
+const SENDER: u32 = 12;
+const RECEIVER: u32 = 16;
 
 /// Where a chain is called.
 pub struct Hook {
@@ -94,12 +94,12 @@ impl Rule {
         Self(self.0.nested(1, expression))
     }
 
-    pub fn meta(self, key: u32) -> Self {
+    fn meta(self, key: u32) -> Self {
         let data = Attributes::default().number(1, REGISTER).number(2, key);
         self.add("meta", data)
     }
 
-    pub fn equals(self, value: &[u8]) -> Self {
+    fn equals(self, value: &[u8]) -> Self {
         let value = Attributes::default().bytes(1, value);
         let data = Attributes::default()
             .number(1, REGISTER)
@@ -108,7 +108,7 @@ impl Rule {
         self.add("cmp", data)
     }
 
-    pub fn masked(self, mask: &[u8]) -> Self {
+    fn masked(self, mask: &[u8]) -> Self {
         let none = vec![0; mask.len()];
         let data = Attributes::default()
             .number(1, REGISTER)
@@ -119,7 +119,7 @@ impl Rule {
         self.add("bitwise", data)
     }
 
-    pub fn load(self, register: u32, base: u32, offset: u32, length: u32) -> Self {
+    fn load(self, register: u32, base: u32, offset: u32, length: u32) -> Self {
         let data = Attributes::default()
             .number(1, register)
             .number(2, base)
@@ -181,7 +181,7 @@ impl Rule {
         self.within(range, offset)
     }
 
-    pub fn within(self, range: Range, offset: u32) -> Self {
+    fn within(self, range: Range, offset: u32) -> Self {
         let whole = octets(range.address);
         let length = whole.len();
         let mask: Vec<u8> = (0..length)
@@ -201,6 +201,11 @@ impl Rule {
         rule.masked(&mask).equals(&value)
     }
 
+    pub fn comes_by_loopback(self) -> Self {
+        self.meta(META_COMES_BY)
+            .equals(&LOOPBACK_INTERFACE.to_ne_bytes())
+    }
+
     /// It leaves the workspace's own network.
     pub fn leaves(self) -> Self {
         let value = Attributes::default().bytes(1, &LOOPBACK_INTERFACE.to_ne_bytes());
@@ -211,13 +216,19 @@ impl Rule {
         self.meta(META_LEAVES_BY).add("cmp", differs)
     }
 
-    /// The pair of sender and receiver is in a set.
-    pub fn between(self, set: &Set) -> Self {
-        let rule = self
-            .family(FAMILY_V4)
-            .load(SMALL_REGISTER, BASE_NETWORK, SENDER, 4)
-            .load(SMALL_REGISTER + 1, BASE_NETWORK, RECEIVER, 4);
-        rule.look_up(set)
+    /// Sender and receiver are members of one network.
+    pub fn within_network(self, network: u32, members: &Set) -> Self {
+        let number = Attributes::default().bytes(1, &network.to_ne_bytes());
+        let number = Attributes::default()
+            .number(1, SMALL_REGISTER)
+            .nested(2, number);
+        let address = SMALL_REGISTER + 1;
+        self.family(FAMILY_V4)
+            .add("immediate", number)
+            .load(address, BASE_NETWORK, SENDER, 4)
+            .look_up(members)
+            .load(address, BASE_NETWORK, RECEIVER, 4)
+            .look_up(members)
     }
 
     /// The sender is in a set.
@@ -244,7 +255,7 @@ impl Rule {
         rule.look_up(set)
     }
 
-    pub fn look_up(self, set: &Set) -> Self {
+    fn look_up(self, set: &Set) -> Self {
         let data = Attributes::default()
             .text(1, set.name)
             .number(2, SMALL_REGISTER)

@@ -12,7 +12,7 @@ use super::rule::{ACCEPT, DROP, GOTO, Hook, JUMP, Rule, Set, octets};
 use super::services::Services;
 use super::transaction::{
     DELETE_ELEMENT, DELETE_RULE, DNS, LOOPBACK_V4, LOOPBACK_V6, NEW_ELEMENT, NEW_TABLE, OUT,
-    Places, REFUSE, RULES, TABLE, TRANSLATE, Transaction, UDP, UNTRACKED,
+    Places, REFUSE, RULES, TABLE, TRANSLATE, Transaction, UDP, UNTRACKED, elements,
 };
 use super::{Attributes, CREATE};
 use holm_core::config::EgressMode;
@@ -77,7 +77,7 @@ pub fn make(
     socket: impl AsFd,
     places: &Places,
     policy: &Policy,
-    services: &Services,
+    services: Option<&Services>,
 ) -> io::Result<()> {
     let mut change = Transaction::new();
     change.push(NEW_TABLE, CREATE, Attributes::default().text(1, TABLE));
@@ -89,7 +89,7 @@ pub fn make(
     change.chain(UNTRACKED, Some(Hook::new("filter", -300, ACCEPT)));
     change.chain(OUT, Some(Hook::new("filter", -150, DROP)));
     change.chain(TRANSLATE, Some(Hook::new("nat", -100, ACCEPT)));
-    if services.range.is_some() {
+    if let Some(services) = services {
         change.services(places, services);
     }
     // Traffic that stays inside need not be tracked.
@@ -134,18 +134,8 @@ pub fn grant(socket: impl AsFd, taken: &[Grant], given: &[Grant]) -> io::Result<
 impl Transaction {
     fn elements(&mut self, kind: u16, flags: u16, grants: &[Grant]) {
         for set in &SETS {
-            let mut elements = Attributes::default();
-            let mut count = 0;
-            for key in grants.iter().filter_map(|grant| key(grant, set)) {
-                let key = Attributes::default().bytes(1, &key);
-                elements = elements.nested(1, Attributes::default().nested(1, key));
-                count += 1;
-            }
-            if count > 0 {
-                let list = Attributes::default()
-                    .text(1, TABLE)
-                    .text(2, set.name)
-                    .nested(3, elements);
+            let keys = grants.iter().filter_map(|grant| key(grant, set));
+            if let Some(list) = elements(set, &keys.collect::<Vec<_>>()) {
                 self.push(kind, flags, list);
             }
         }

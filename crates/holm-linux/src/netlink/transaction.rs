@@ -52,6 +52,16 @@ pub struct Transaction {
     batch: Batch,
 }
 
+/// The attributes of a change of a set's elements; `None`: there are no keys.
+pub fn elements(set: &Set, keys: &[Vec<u8>]) -> Option<Attributes> {
+    let elements = keys.iter().fold(Attributes::default(), |elements, key| {
+        let key = Attributes::default().bytes(1, key);
+        elements.nested(1, Attributes::default().nested(1, key))
+    });
+    let list = Attributes::default().text(1, TABLE).text(2, set.name);
+    (!keys.is_empty()).then(|| list.nested(3, elements))
+}
+
 // === impl Transaction ===
 
 impl Transaction {
