@@ -120,6 +120,7 @@ pub const ROUTES: &[Route] = &[
     json("GET", "/runs", Access::Filtered),
     json("GET", "/workspaces/{id}/runs", Access::Own),
     json("POST", "/workspaces/{id}/runs", Access::Own),
+    socket("/workspaces/{id}/runs/output", Access::Own),
     json("GET", "/workspaces/{id}/runs/{run}", Access::Own),
     json("POST", "/workspaces/{id}/runs/{run}/cancel", Access::Own),
     socket("/workspaces/{id}/runs/{run}/output", Access::Own),

@@ -141,6 +141,8 @@ pub struct RunQuery {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEvent {
+    /// The first message where the run was asked for by its key: the run, whose program has started.
+    Begun(Box<Run>),
     Output(RunPiece),
     /// This many bytes of output are no longer stored.
     Truncated {

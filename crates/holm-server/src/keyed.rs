@@ -32,16 +32,9 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         let Some(value) = values.next() else {
             return Ok(Self(None));
         };
-        let is_key = |text: &&str| {
-            let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-            !text.is_empty() && text.len() <= LONGEST && is_visible
-        };
-        match (value.to_str().ok().filter(is_key), values.next()) {
-            (Some(key), None) => Ok(Self(Some(key.to_owned()))),
-            _ => {
-                let why = format!("`Idempotency-Key` is not 1 to {LONGEST} visible characters");
-                Err(bad_request(why))
-            }
+        match (value.to_str(), values.next()) {
+            (Ok(key), None) => Self::parse("Idempotency-Key", key),
+            _ => Self::parse("Idempotency-Key", ""),
         }
     }
 }
@@ -63,6 +56,16 @@ impl IntoParams for IdempotencyKey {
 }
 
 impl IdempotencyKey {
+    /// `name` is where it stands in the request.
+    pub fn parse(name: &str, key: &str) -> Result<Self, Failure> {
+        let is_visible = key.bytes().all(|byte| byte.is_ascii_graphic());
+        if key.is_empty() || key.len() > LONGEST || !is_visible {
+            let why = format!("`{name}` is not 1 to {LONGEST} visible characters");
+            return Err(bad_request(why));
+        }
+        Ok(Self(Some(key.to_owned())))
+    }
+
     /// For a route that stores its keys itself. Keys of a workspace are separate.
     pub fn of(self, caller: &Caller) -> Option<String> {
         let key = self.0?;

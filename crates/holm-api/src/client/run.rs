@@ -2,9 +2,9 @@
 
 use super::Client;
 use super::exec::typed_header;
-use super::query::query_string;
+use super::query::{escaped, query_string};
 use super::transport::{IDEMPOTENCY_KEY, not_json, went_away};
-use super::websocket::{Socket, open};
+use super::websocket::{Socket, open, open_at};
 use crate::run::{CreateRun, Run, RunEvent, RunList, RunQuery};
 use crate::{ErrorBody, TYPED, WORKSPACE};
 use bytes::Bytes;
@@ -78,6 +78,43 @@ impl Client {
     ) -> Result<RunOutput, Fault> {
         let route = format!("/workspaces/{id}/runs/{run}/output?after={after}");
         Ok(RunOutput(open(&self.transport, &route).await?))
+    }
+
+    /// The output of the run that a request with this key creates, from its beginning: the run and what follows. Waits
+    /// for that request.
+    pub async fn new_run_output(
+        &self,
+        id: &WorkspaceId,
+        key: &str,
+    ) -> Result<(Run, RunOutput), Fault> {
+        begun(open(&self.transport, &by_key(&id.to_string(), key)).await?).await
+    }
+
+    /// As [`Client::new_run_output`], in a workspace as a person typed it.
+    pub async fn new_run_output_typed(
+        &self,
+        typed: &str,
+        key: &str,
+    ) -> Result<(Run, RunOutput), Fault> {
+        let header = typed_header(typed)?;
+        let (socket, _) = open_at(&self.transport, &by_key(TYPED, key), Some(&header)).await?;
+        begun(socket).await
+    }
+}
+
+fn by_key(workspace: &str, key: &str) -> String {
+    format!("/workspaces/{workspace}/runs/output?key={}", escaped(key))
+}
+
+async fn begun(socket: Socket) -> Result<(Run, RunOutput), Fault> {
+    let mut output = RunOutput(socket);
+    match output.next().await? {
+        RunEvent::Begun(run) => Ok((*run, output)),
+        _ => Err(Fault::new(
+            Code::Internal,
+            "the daemon's first message is not the run",
+            "is the daemon of another version? `holm daemon stop`, then try again",
+        )),
     }
 }
 

@@ -29,7 +29,7 @@ impl Engine {
         let open = self.inner.store.call(|store| store.open_runs()).await?;
         let count = open.len();
         for mut record in open {
-            let Some(live) = self.inner.runs.enter(&record.id) else {
+            let Some(live) = self.inner.runs.enter(&record) else {
                 continue;
             };
             let (id, run) = (&record.workspace, &record.id);
@@ -50,6 +50,7 @@ impl Engine {
                     if let Err(fault) = self.save(&record).await {
                         tracing::warn!(run = %record.id, %fault, "that a run goes on is not in the store");
                     }
+                    live.started(&record);
                     live.begun(Ok(()));
                     live.said(seen.length);
                     let nothing = mpsc::channel(1).1;

@@ -106,7 +106,7 @@ impl Engine {
         let mut record = new.record(id);
         let at_hand = self.at_hand(workspace, &new).await;
         record.details.before = at_hand.as_ref().map(|at_hand| at_hand.tree.clone());
-        let live = self.inner.runs.enter(&record.id).ok_or_else(twice)?;
+        let live = self.inner.runs.enter(&record).ok_or_else(twice)?;
         let row = record.clone();
         let inserted = self.inner.store.call(move |store| store.insert_run(&row));
         match inserted.await {
@@ -152,7 +152,7 @@ impl Engine {
                 return Ok((record, Begun::Before));
             }
             // The first request starts it; the others wait for the result.
-            if let Some(live) = self.inner.runs.enter(&record.id) {
+            if let Some(live) = self.inner.runs.enter(&record) {
                 // A daemon died before it started the run; start it now.
                 let renewed = RunRecord {
                     id: record.id,
@@ -290,6 +290,7 @@ impl Engine {
                 seen = mpsc::channel(1).1;
             }
         }
+        live.started(record);
         // The keeper has created its files, which would wait for a disk that writes. The program starts while the disk
         // writes the row; the run is acknowledged after that.
         let row = record.clone();
@@ -376,6 +377,13 @@ impl Engine {
             .store
             .call(move |store| store.runs(&filter))
             .await
+    }
+
+    /// The run that a request with this key creates, once its program runs: waits for the request, too. Its output may be
+    /// shown before the run is acknowledged.
+    pub async fn started_run(&self, id: &WorkspaceId, key: &str) -> Result<Arc<RunRecord>, Fault> {
+        let live = self.inner.runs.with_key(id, key).await;
+        live.wait_started().await
     }
 
     /// Whether any run is under way.

@@ -2,18 +2,21 @@
 //!
 //! It is read from the keeper's record at the client's own pace: a slow client delays nothing, and
 //! is told how much it missed. A client that reconnects continues from its cursor.
+//!
+//! `GET /workspaces/{id}/runs/output` is the same for a run that is being created: the client opens it beside its request, and
+//! has the first output while the disk still writes the row of the run.
 
 use super::to_api;
 use crate::App;
 use crate::caller::Caller;
-use crate::failure::{Failure, Parameters, RunKey, bad_request};
+use crate::failure::{Failure, Parameters, RunKey, WorkspaceKey, bad_request};
+use crate::keyed::IdempotencyKey;
 use crate::view::time;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
-use futures_util::stream::SplitStream;
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{Sink, SinkExt, Stream as Messages, StreamExt};
 use holm_api::run::{RunEvent, RunPiece};
 use holm_core::{Fault, RunId, WorkspaceId};
 use holm_engine::RunProgress;
@@ -34,10 +37,22 @@ struct From {
     after: Option<u64>,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Keyed {
+    /// The `Idempotency-Key` of the request that creates the run.
+    key: String,
+}
+
 operations! {
     /// A run's output: a WebSocket of text messages, each a `RunEvent`; the last is `ended` or `error`.
     get "/workspaces/{id}/runs/{run}/output" "run_output" output
         of (RunKey, From) opens WebSocket;
+    /// The output of the run that a request with this key creates. Waits for that request. The first message is `begun`,
+    /// when the run's program has started, which is before the run is acknowledged.
+    get "/workspaces/{id}/runs/output" "run_output_by_key" output_by_key
+        of (WorkspaceKey, Keyed) opens WebSocket;
 }
 
 async fn output(
@@ -50,6 +65,47 @@ async fn output(
     let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
     app.engine.run(&key.0, &key.1).await?;
     Ok(upgrade.on_upgrade(move |socket| serve(app, caller, key, from.after.unwrap_or(0), socket)))
+}
+
+async fn output_by_key(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    WorkspaceKey(id): WorkspaceKey,
+    Parameters(Keyed { key }): Parameters<Keyed>,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Failure> {
+    let upgrade = upgrade.map_err(|error| bad_request(error.body_text()))?;
+    let key = IdempotencyKey::parse("key", &key)?.of(&caller);
+    let key = key.unwrap_or_default();
+    Ok(upgrade.on_upgrade(move |mut socket| async move {
+        let started = tokio::select! {
+            started = app.engine.started_run(&id, &key) => started,
+            () = gone(&mut socket) => return,
+        };
+        let (event, run) = match started {
+            Ok(run) => (
+                RunEvent::Begun(Box::new(to_api(run.as_ref().clone()))),
+                Some(run),
+            ),
+            Err(fault) => (error(&app, &caller, &fault), None),
+        };
+        if let (Ok(()), Some(run)) = (send(&mut socket, &event).await, run) {
+            serve(app, caller, RunKey(id, run.id.clone()), 0, socket).await;
+        }
+    }))
+}
+
+fn error(app: &App, caller: &Caller, fault: &Fault) -> RunEvent {
+    RunEvent::Error(caller.error_body(&app.paths, fault).error)
+}
+
+/// A slow client waits here and delays nothing else. Fails when the client is gone.
+async fn send(
+    sink: &mut (impl Sink<Message, Error = axum::Error> + Unpin),
+    event: &RunEvent,
+) -> Result<(), axum::Error> {
+    let json = serde_json::to_string(event).unwrap_or_default();
+    sink.send(Message::Text(json.into())).await
 }
 
 async fn serve(
@@ -65,10 +121,8 @@ async fn serve(
     let reader = match reader.await {
         Ok(reader) => reader,
         Err(fault) => {
-            let error = RunEvent::Error(caller.error_body(&app.paths, &fault).error);
-            let json = serde_json::to_string(&error).unwrap_or_default();
             // A client that went away does not need to hear it.
-            let _ = sink.send(Message::Text(json.into())).await;
+            let _ = send(&mut sink, &error(&app, &caller, &fault)).await;
             return;
         }
     };
@@ -87,14 +141,10 @@ async fn serve(
         };
         let events = events.unwrap_or_else(|fault| {
             output.is_over = true;
-            vec![RunEvent::Error(
-                caller.error_body(&output.app.paths, &fault).error,
-            )]
+            vec![error(&output.app, &caller, &fault)]
         });
         for event in events {
-            let json = serde_json::to_string(&event).unwrap_or_default();
-            // A slow client waits here and delays nothing else.
-            if sink.send(Message::Text(json.into())).await.is_err() {
+            if send(&mut sink, &event).await.is_err() {
                 return;
             }
         }
@@ -107,7 +157,7 @@ async fn serve(
 }
 
 /// Messages of a client are ignored; only its end matters.
-async fn gone(stream: &mut SplitStream<WebSocket>) {
+async fn gone(stream: &mut (impl Messages<Item = Result<Message, axum::Error>> + Unpin)) {
     while let Some(Ok(message)) = stream.next().await {
         if matches!(message, Message::Close(_)) {
             return;
@@ -133,10 +183,16 @@ impl OutputStream {
     async fn next(&mut self) -> Result<Vec<RunEvent>, Fault> {
         loop {
             // Checked before the record is read, so that the record then has all output.
-            let has_ended = match &mut self.progress {
-                Some(progress) => progress.borrow_and_update().is_over,
-                None => true,
-            };
+            let progress = self.progress.as_mut();
+            let progress = progress.map(|progress| progress.borrow_and_update().clone());
+            let has_ended = progress.as_ref().is_none_or(|progress| progress.is_over);
+            if let Some(RunProgress {
+                begun: Some(Err(fault)),
+                ..
+            }) = progress
+            {
+                return Err(fault);
+            }
             let read = self.reader.read().await?;
             if !read.items.is_empty() {
                 return Ok(read.items.into_iter().map(event).collect());

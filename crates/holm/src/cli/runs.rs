@@ -258,7 +258,7 @@ fn output(context: &Context, arguments: &OneArgs, form: Form) -> Outcome {
                 RunEvent::Truncated { bytes, .. } => {
                     outlet.say(Stream::Stderr, report::left_out(bytes)).await
                 }
-                RunEvent::Ended(_) | RunEvent::Error(_) => true,
+                RunEvent::Begun(_) | RunEvent::Ended(_) | RunEvent::Error(_) => true,
             };
             if !is_written || is_last {
                 break;

@@ -189,6 +189,7 @@ impl Call<'_> {
                     }
                 }
                 RunEvent::Truncated { bytes, .. } => stdout.dropped += bytes as usize,
+                RunEvent::Begun(_) => {}
                 RunEvent::Ended(run) => break run,
                 RunEvent::Error(error) => return Err(holm_api::ErrorBody { error }.into()),
             }

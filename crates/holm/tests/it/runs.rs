@@ -2,6 +2,8 @@
 //! whichever process dies and however often it is requested.
 
 use crate::support::{Island, Ran, Running, eventually, is_gone};
+use holm_api::run::{CreateRun, RunEvent};
+use holm_core::WorkspaceId;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -549,4 +551,37 @@ fn a_request_with_the_same_key_runs_once() {
         let list = island.holm(&["runs", "ls", "--json"]).json();
         assert_eq!(list["runs"].as_array().unwrap().len(), earlier, "{at}");
     }
+}
+
+#[test]
+fn a_client_gets_the_output_of_a_run_that_it_asks_for_at_the_same_time() {
+    let island = Island::new();
+    let id = WorkspaceId::parse(&island.repository("shop").up("x")).unwrap();
+    let words = ["sh", "-c", "echo first; cat > /dev/null; echo last"];
+    let words = words.map(|word| word.as_bytes().to_vec().into());
+    let request = CreateRun {
+        command: Some(words.to_vec()),
+        ..CreateRun::default()
+    };
+    island.api(async |client| {
+        // It waits for the request, so it may come first.
+        let (output, created) = tokio::join!(
+            client.new_run_output(&id, "key-1"),
+            client.create_run(&id, &request, Some("key-1")),
+        );
+        let (created, (begun, mut output)) = (created.unwrap(), output.unwrap());
+        assert_eq!(begun.id, created.id);
+        let mut said = Vec::new();
+        let ended = loop {
+            match output.next().await.unwrap() {
+                RunEvent::Output(piece) => said.extend(Vec::<u8>::from(piece.data)),
+                RunEvent::Ended(run) => break run,
+                event => panic!("{event:?}"),
+            }
+        };
+        assert_eq!(String::from_utf8_lossy(&said), "first\nlast\n");
+        assert_eq!(ended.id, created.id);
+    });
+    let (status, _) = island.ask("GET", &format!("/api/v1/workspaces/{id}/runs/output?key="), b"");
+    assert_eq!(status, 400);
 }

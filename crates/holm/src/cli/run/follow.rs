@@ -2,7 +2,7 @@
 //! when one dies.
 
 use super::report;
-use crate::cli::attach::{COMES_BACK, LOOK_AGAIN, Target, is_unresolved};
+use crate::cli::attach::{COMES_BACK, LOOK_AGAIN, is_unresolved};
 use crate::cli::outlet::{Form, Outlet};
 use crate::cli::output::{BROKEN_PIPE_EXIT, Output, json_line};
 use crate::cli::signals::{INTERRUPTED, Signals};
@@ -14,7 +14,9 @@ use holm_api::run::{CreateRun, Run, RunEvent, RunPiece};
 use holm_core::{Code, Fault, RunId, WorkspaceId};
 use rustix::io::Errno;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Instant;
+use tokio::task::{JoinError, JoinHandle};
 
 pub struct Following {
     output: Output,
@@ -25,10 +27,33 @@ pub struct Following {
 }
 
 /// A run as it was requested.
-pub struct Order<'a> {
-    pub workspace: Target<'a>,
+pub struct Order {
+    pub workspace: Place,
     pub request: CreateRun,
     pub key: String,
+}
+
+/// The workspace of a run.
+pub enum Place {
+    Known(WorkspaceId),
+    /// As a person typed it.
+    Typed(String),
+}
+
+/// Whether the output of a run is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Attention {
+    Output,
+    Nothing,
+}
+
+/// A run whose program has started.
+pub struct Begun {
+    pub run: Run,
+    /// Its output from the beginning, if that is there already.
+    output: Option<RunOutput>,
+    /// The request that creates it, while it waits for the disk.
+    creation: Option<JoinHandle<Result<Run, Fault>>>,
 }
 
 /// Where a run is.
@@ -55,21 +80,27 @@ enum Next {
 
 // === impl Order ===
 
-impl Order<'_> {
+impl Order {
     /// The daemon resolves what was typed, to save a request. When the daemon does not find it, this
     /// client looks for it in the current project and in the trash, and explains.
     async fn send(&self, client: &Client) -> Result<Run, Fault> {
         let key = Some(self.key.as_str());
-        let id = match self.workspace {
-            Target::Known(id) | Target::Fetch(id, _) => id.clone(),
-            Target::Typed(typed) => {
-                match client.create_run_typed(typed, &self.request, key).await {
-                    Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
-                    begun => return begun,
-                }
-            }
+        let id = match &self.workspace {
+            Place::Known(id) => id.clone(),
+            Place::Typed(typed) => match client.create_run_typed(typed, &self.request, key).await {
+                Err(fault) if is_unresolved(&fault) => resolve::one(client, typed).await?,
+                begun => return begun,
+            },
         };
         client.create_run(&id, &self.request, key).await
+    }
+
+    /// The run and its output, as soon as its program has started.
+    async fn output(&self, client: &Client) -> Result<(Run, RunOutput), Fault> {
+        match &self.workspace {
+            Place::Known(id) => client.new_run_output(id, &self.key).await,
+            Place::Typed(typed) => client.new_run_output_typed(typed, &self.key).await,
+        }
     }
 }
 
@@ -87,14 +118,13 @@ impl Following {
 
     /// Starts the run. Sent again with the same key it is the same run, so a lost daemon does no
     /// harm.
-    pub async fn begin(&mut self, order: &Order<'_>) -> Result<Run, Fault> {
+    pub async fn begin(
+        &mut self,
+        order: &Arc<Order>,
+        attention: Attention,
+    ) -> Result<Begun, Fault> {
         loop {
-            let client = self.client.clone();
-            let begun = tokio::select! {
-                begun = order.send(&client) => begun,
-                _ = self.signals.ending() => return self.give_up(order).await,
-            };
-            match begun {
+            match self.try_to_begin(order, attention).await {
                 Err(fault) if fault.code == Code::DaemonUnreachable => {
                     self.find_daemon(fault).await?
                 }
@@ -103,24 +133,56 @@ impl Following {
         }
     }
 
+    async fn try_to_begin(
+        &mut self,
+        order: &Arc<Order>,
+        attention: Attention,
+    ) -> Result<Begun, Fault> {
+        let (sent, client) = (Arc::clone(order), self.client.clone());
+        let mut creation = tokio::spawn(async move { sent.send(&client).await });
+        let client = self.client.clone();
+        let output = async {
+            match attention {
+                Attention::Output => order.output(&client).await.ok(),
+                Attention::Nothing => None,
+            }
+        };
+        tokio::select! {
+            Some((run, output)) = output => {
+                return Ok(Begun { run, output: Some(output), creation: Some(creation) });
+            }
+            created = &mut creation => return created.map_err(broken)?.map(Begun::created),
+            _ = self.signals.ending() => {}
+        }
+        creation.abort();
+        self.give_up(order).await
+    }
+
     /// The user cancelled, and the run may have started at this moment: the same key finds it.
-    async fn give_up(&mut self, order: &Order<'_>) -> Result<Run, Fault> {
+    async fn give_up(&mut self, order: &Order) -> Result<Begun, Fault> {
         let run = order.send(&self.client).await?;
         let address = address(&run)?;
-        self.client
-            .cancel_run(&address.workspace, &address.run)
-            .await
+        let cancelled = self.client.cancel_run(&address.workspace, &address.run);
+        Ok(Begun::created(cancelled.await?))
     }
 
     /// Prints its output and its result.
-    pub async fn watch(&mut self, run: Run, form: Form) -> Result<Watched, Fault> {
+    pub async fn watch(&mut self, begun: Begun, form: Form) -> Result<Watched, Fault> {
+        let Begun {
+            run,
+            output,
+            creation,
+        } = begun;
         let address = address(&run)?;
         let mut outlet = Outlet::start(form);
         if self.output.is_json() {
             let first = json_line(&json!({ "run": run }));
             outlet.say(Stream::Stdout, first).await;
         }
-        let mut socket = self.open(&address).await?;
+        let mut socket = match output {
+            Some(output) => output,
+            None => self.open(&address).await?,
+        };
         let mut is_cancelled = false;
         let ended = loop {
             let next = tokio::select! {
@@ -147,6 +209,10 @@ impl Following {
                 Next::Lost => socket = self.open(&address).await?,
             }
         };
+        if let Some(creation) = creation {
+            // The run has ended, so it is stored: the answer to its request, or the loss of its daemon, is no news.
+            creation.await.map_err(broken)?.ok();
+        }
         self.finish(outlet, ended).await
     }
 
@@ -231,7 +297,7 @@ impl Following {
                 };
                 outlet.say(target, bytes).await
             }
-            RunEvent::Ended(_) | RunEvent::Error(_) => true,
+            RunEvent::Begun(_) | RunEvent::Ended(_) | RunEvent::Error(_) => true,
         }
     }
 
@@ -257,6 +323,19 @@ impl Following {
     }
 }
 
+// === impl Begun ===
+
+impl Begun {
+    /// Its creation is answered.
+    fn created(run: Run) -> Self {
+        Self {
+            run,
+            output: None,
+            creation: None,
+        }
+    }
+}
+
 // === impl Watched ===
 
 impl Watched {
@@ -279,6 +358,15 @@ fn unwritable(error: Errno) -> Fault {
         Code::Internal,
         "cannot write the run's output",
         "is the disk full that stdout leads to? the run goes on: `holm runs ls`",
+    )
+    .because(error)
+}
+
+fn broken(error: JoinError) -> Fault {
+    Fault::new(
+        Code::Internal,
+        "the request of the run did not end",
+        "`holm runs ls` shows whether it goes on",
     )
     .because(error)
 }

@@ -4,7 +4,7 @@
 mod follow;
 pub mod report;
 
-use super::attach::{Target, secret};
+use super::attach::secret;
 use super::check::{Brief, Checking, Waited, in_one_line};
 use super::completions::labels;
 use super::consent;
@@ -14,7 +14,7 @@ use super::output::FAINT;
 use super::signals::INTERRUPTED;
 use super::{Context, Outcome, connect, resolve, up};
 use clap::Args;
-use follow::{Following, Order};
+use follow::{Attention, Following, Order, Place};
 use holm_api::run::{ContextFile, CreateRun, MOST_FILE_BYTES, MOST_MESSAGE};
 use holm_config::daemon_user::DaemonUser;
 use holm_config::known_agents;
@@ -27,6 +27,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Run an agent, or a command, once inside a workspace
@@ -126,18 +127,23 @@ pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
             }
         };
         let id = WorkspaceId::parse(&workspace);
-        let order = Order {
+        let order = Arc::new(Order {
             workspace: match &id {
-                Ok(id) => Target::Known(id),
-                Err(_) => Target::Typed(&workspace),
+                Ok(id) => Place::Known(id.clone()),
+                Err(_) => Place::Typed(workspace.clone()),
             },
             request,
             key,
+        });
+        let attention = if is_detached {
+            Attention::Nothing
+        } else {
+            Attention::Output
         };
         let begun = async {
             let client = connect::started().await?;
             let mut following = Following::new(context.output, client.clone())?;
-            let run = match following.begin(&order).await {
+            let begun = match following.begin(&order, attention).await {
                 Err(fault) if fault.code == Code::SignInNotApproved => {
                     let id = resolve::one(&client, &workspace).await?;
                     let refused = consent::Refused {
@@ -146,24 +152,24 @@ pub fn run(context: &Context, mut arguments: RunArgs) -> Outcome {
                         fault,
                     };
                     consent::ask(context, &client, refused).await?;
-                    following.begin(&order).await?
+                    following.begin(&order, attention).await?
                 }
                 begun => begun?,
             };
-            Ok((following, run))
+            Ok((following, begun))
         };
-        let (mut following, run) = begun.await.inspect_err(|_: &Fault| {
+        let (mut following, begun) = begun.await.inspect_err(|_: &Fault| {
             if let Some(made) = &made {
                 stays(context, &made.label);
             }
         })?;
         if is_detached {
-            context.output.result(&run, || run.id.clone());
+            context.output.result(&begun.run, || begun.run.id.clone());
             return Ok(0);
         }
         let name = made.as_ref().map_or(&workspace, |made| &made.label);
-        context.output.remark(&report::heading(&run, name));
-        let watched = following.watch(run, form).await?;
+        context.output.remark(&report::heading(&begun.run, name));
+        let watched = following.watch(begun, form).await?;
         let is_checked = match (&made, id) {
             (Some(_), Ok(id)) if watched.code != INTERRUPTED => check(context, id, name).await?,
             _ => false,
