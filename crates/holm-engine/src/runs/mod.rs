@@ -22,12 +22,12 @@ use crate::notice::Notice;
 use crate::run::{RunDetails, RunFilter, RunRecord};
 use crate::store::WorkspaceRecord;
 use holm_core::files::{Operation, Parents, Write};
-use holm_core::plan::Keeper;
 use holm_core::run::{Requester, RunOrder, RunSeen, RunState};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::{Code, Fault, RunId, TreePath, WorkspaceId};
 use holm_keeper::client::{KeeperClient, Stream};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -76,7 +76,6 @@ struct Beginning {
 struct AtHand {
     /// Before the run.
     tree: String,
-    is_running: JoinHandle<bool>,
     /// Without a request yet.
     connection: JoinHandle<Option<Stream>>,
 }
@@ -237,76 +236,92 @@ impl Engine {
         let (inner, id) = (&self.inner, record.workspace.clone());
         inner.uses.note(&id, now());
         let connection = match at_hand {
-            Some(at_hand) => at_hand.connection().await,
+            Some(at_hand) => at_hand.connection.await.ok().flatten(),
             None => None,
         };
-        let is_ready = connection.is_some();
-        if !is_ready {
-            inner.awaken(&id, new.stopped).await?;
-            for file in new.files {
-                self.write_context(&id, file).await?;
-            }
-            let spec = Arc::clone(&inner.live(&id).await?.spec);
-            record.details.before = self.tree_before(&id, &spec, record).await;
+        let mut seen = None;
+        if let Some(connection) = connection {
+            refuse_cancelled(live)?;
+            failpoint::pass("run", Moment::Before)?;
+            let order = order(record, &new);
+            // A keeper that cannot start it may have just lost its init: then the workspace is looked at.
+            seen = KeeperClient::begin_run_on(connection, order).await.ok();
         }
-        if !new.provision.is_empty() {
-            let places = new.provision.credentials.iter();
-            let places = places.map(|file| file.place.to_string_lossy().into_owned());
-            record.details.brought = places.collect();
-            let holder = record.id.to_string();
-            let brought = self.bring_credentials(&id, &holder, new.provision);
-            record.details.notes.extend(brought.await?.1);
-        }
-        if !is_ready {
-            self.save(record).await?;
-        }
-        if live.is_cancelled() {
-            let message = "the run was cancelled before it began";
-            return Err(Fault::new(
-                Code::Cancelled,
-                message,
-                "`holm run` begins another",
-            ));
-        }
-        let order = RunOrder {
-            run: record.id.to_string(),
-            argv: new.argv,
-            env: new.env,
-            message: new.message.unwrap_or_default(),
-            timeout_ms: record.details.timeout_ms,
-            asker: new.asker,
+        let mut seen = match seen {
+            Some(seen) => seen,
+            None => self.begin_after_a_look(record, new, live).await?,
         };
-        failpoint::pass("run", Moment::Before)?;
-        let keeper = inner.keeper(&id).await?;
-        let mut seen = begun(&keeper, connection, order).await?;
         failpoint::pass("run", Moment::After)?;
         record.state = RunState::Running;
         // The first report contains the start time.
         if let Some(first) = seen.recv().await {
             record.details.started_ms = Some(first.started_ms);
-            live.said(first.length);
-            if first.end.is_some() {
-                // Following it reports everything again.
-                seen = mpsc::channel(1).1;
-            }
+            live.started(record);
+            seen = heard(first, seen, live);
         }
-        live.started(record);
-        // The keeper has created its files, which would wait for a disk that writes. The program starts while the disk
-        // writes the row; the run is acknowledged after that.
-        let row = record.clone();
-        let stored = inner.store.call(move |store| {
-            store.save_run(&row)?;
-            store.flush()
-        });
-        if let Err(fault) = stored.await {
-            // The run is not in the store, so holm ends its program.
-            if let Err(fault) = keeper.cancel_run(&record.id).await {
-                tracing::warn!(%id, run = %record.id, %fault, "a run that is not recorded goes on");
-            }
-            return Err(fault);
-        }
+        let seen = self.record_start(record, seen, live).await?;
         inner.store_use(&id);
         Ok(seen)
+    }
+
+    /// Writes the row of a run to the disk while its program runs. The keeper has created its files, which would wait for
+    /// a disk that writes. The run is acknowledged after that.
+    async fn record_start(
+        &self,
+        record: &RunRecord,
+        mut seen: mpsc::Receiver<RunSeen>,
+        live: &Live,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let (inner, id, row) = (&self.inner, &record.workspace, record.clone());
+        let mut stored = pin!(inner.store.call(move |store| {
+            store.save_run(&row)?;
+            store.flush()
+        }));
+        let stored = loop {
+            tokio::select! {
+                stored = &mut stored => break stored,
+                Some(news) = seen.recv() => seen = heard(news, seen, live),
+            }
+        };
+        let Err(fault) = stored else {
+            return Ok(seen);
+        };
+        // The run is not in the store, so holm ends its program.
+        if let Err(fault) = inner.keeper(id).await?.cancel_run(&record.id).await {
+            tracing::warn!(%id, run = %record.id, %fault, "a run that is not recorded goes on");
+        }
+        Err(fault)
+    }
+
+    /// Starts the program in a workspace that was observed, and started if necessary. Sent again, an order starts no second
+    /// run.
+    async fn begin_after_a_look(
+        &self,
+        record: &mut RunRecord,
+        mut new: NewRun,
+        live: &Live,
+    ) -> Result<mpsc::Receiver<RunSeen>, Fault> {
+        let (inner, id) = (&self.inner, record.workspace.clone());
+        inner.awaken(&id, new.stopped).await?;
+        for file in std::mem::take(&mut new.files) {
+            self.write_context(&id, file).await?;
+        }
+        let spec = Arc::clone(&inner.live(&id).await?.spec);
+        record.details.before = self.tree_before(&id, &spec, record).await;
+        let provision = std::mem::take(&mut new.provision);
+        if !provision.is_empty() {
+            let places = provision.credentials.iter();
+            let places = places.map(|file| file.place.to_string_lossy().into_owned());
+            record.details.brought = places.collect();
+            let holder = record.id.to_string();
+            let brought = self.bring_credentials(&id, &holder, provision);
+            record.details.notes.extend(brought.await?.1);
+        }
+        self.save(record).await?;
+        refuse_cancelled(live)?;
+        failpoint::pass("run", Moment::Before)?;
+        let keeper = inner.keeper(&id).await?;
+        keeper.begin_run(order(record, &new)).await
     }
 
     /// Looks at the tree of a workspace that seems to run and needs nothing before the run, so that the row of the run is
@@ -317,21 +332,11 @@ impl Engine {
             return None;
         }
         let spec = Arc::clone(&workspace.spec);
-        let is_running = tokio::spawn(async move {
-            let _turn = inner.workspaces.lock(&workspace.id).await;
-            let reported = inner.reported(&workspace).await;
-            let observation = reported.and_then(|reported| reported.observation.ok());
-            observation.is_some_and(|seen| seen.observed.keeper == Keeper::Running)
-        });
         let tree = self.tree_now(&id, &spec).await.ok()?;
         let inner = Arc::clone(&self.inner);
         let connection =
             tokio::spawn(async move { inner.reader(&id).await.ok()?.connect().await.ok() });
-        Some(AtHand {
-            tree,
-            is_running,
-            connection,
-        })
+        Some(AtHand { tree, connection })
     }
 
     /// A run starts even if the tree before cannot be recorded.
@@ -441,31 +446,37 @@ impl Engine {
     }
 }
 
-// === impl AtHand ===
-
-impl AtHand {
-    /// A connection to the keeper; `None`: the workspace does not run as it should.
-    async fn connection(self) -> Option<Stream> {
-        if !self.is_running.await.is_ok_and(|is_running| is_running) {
-            return None;
-        }
-        self.connection.await.ok().flatten()
+fn order(record: &RunRecord, new: &NewRun) -> RunOrder {
+    RunOrder {
+        run: record.id.to_string(),
+        argv: new.argv.clone(),
+        env: new.env.clone(),
+        message: new.message.clone().unwrap_or_default(),
+        timeout_ms: record.details.timeout_ms,
+        asker: new.asker.clone(),
     }
 }
 
-/// Has the keeper start a run. A keeper gives up a connection that had no request for some seconds; sent again, the order
-/// starts no second run.
-async fn begun(
-    keeper: &KeeperClient,
-    connection: Option<Stream>,
-    order: RunOrder,
-) -> Result<mpsc::Receiver<RunSeen>, Fault> {
-    if let Some(connection) = connection
-        && let Ok(seen) = KeeperClient::begin_run_on(connection, order.clone()).await
-    {
-        return Ok(seen);
+fn refuse_cancelled(live: &Live) -> Result<(), Fault> {
+    if live.is_cancelled() {
+        let message = "the run was cancelled before it began";
+        return Err(Fault::new(
+            Code::Cancelled,
+            message,
+            "`holm run` begins another",
+        ));
     }
-    keeper.begin_run(order).await
+    Ok(())
+}
+
+/// Tells the length of the output. Returns where the next reports come from: after the end, none do, and following the run
+/// asks for the end again.
+fn heard(news: RunSeen, seen: mpsc::Receiver<RunSeen>, live: &Live) -> mpsc::Receiver<RunSeen> {
+    live.said(news.length);
+    if news.end.is_some() {
+        return mpsc::channel(1).1;
+    }
+    seen
 }
 
 fn twice() -> Fault {

@@ -582,6 +582,10 @@ fn a_client_gets_the_output_of_a_run_that_it_asks_for_at_the_same_time() {
         assert_eq!(String::from_utf8_lossy(&said), "first\nlast\n");
         assert_eq!(ended.id, created.id);
     });
-    let (status, _) = island.ask("GET", &format!("/api/v1/workspaces/{id}/runs/output?key="), b"");
+    let (status, _) = island.ask(
+        "GET",
+        &format!("/api/v1/workspaces/{id}/runs/output?key="),
+        b"",
+    );
     assert_eq!(status, 400);
 }

@@ -142,6 +142,8 @@ impl Following {
         let mut creation = tokio::spawn(async move { sent.send(&client).await });
         let client = self.client.clone();
         let output = async {
+            // The request is sent first.
+            tokio::task::yield_now().await;
             match attention {
                 Attention::Output => order.output(&client).await.ok(),
                 Attention::Nothing => None,
