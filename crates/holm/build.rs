@@ -5,7 +5,10 @@
 //! Links a debug build at a fixed address. It has more than 200,000 pointers that the dynamic linker would otherwise adjust
 //! at each start, and tests start it thousands of times.
 
-use std::fmt::Write;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -31,14 +34,29 @@ fn main() {
         let read = fs::read(&program);
         read.unwrap_or_else(|error| panic!("{PROGRAM}={}: {error}", program.display()))
     });
-    fs::write(out.join("holm-roles"), program.unwrap_or_default())
-        .expect("cargo's OUT_DIR can be written");
+    let program = program.unwrap_or_default();
+    let program = if is("PROFILE", "release") {
+        compressed(&program)
+    } else {
+        program
+    };
+    fs::write(out.join("holm-roles"), program).expect("cargo's OUT_DIR can be written");
     let page = given(PAGE).map_or_else(Vec::new, |page| {
         let mut files = Vec::new();
         list(&page, Path::new(""), &mut files);
         files
     });
     fs::write(out.join("page.rs"), table(&page)).expect("cargo's OUT_DIR can be written");
+}
+
+/// The program is unpacked when a daemon starts for the first time, so a smaller file costs nothing later.
+fn compressed(program: &[u8]) -> Vec<u8> {
+    if program.is_empty() {
+        return Vec::new();
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let packed = encoder.write_all(program).and_then(|()| encoder.finish());
+    packed.expect("memory can be written")
 }
 
 /// What a variable names. Cargo runs this again when the variable or the file changes.

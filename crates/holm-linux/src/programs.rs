@@ -2,12 +2,16 @@
 //! replacing the installed program does not affect running workspaces.
 
 use crate::Layout;
+use flate2::bufread::GzDecoder;
 use holm_keeper::guest::{PROGRAM, ROLES};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// How a compressed file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The programs of one version of holm on the host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,7 +35,7 @@ impl Programs {
     }
 
     /// Creates the copies if they are missing; the name of their directory depends on the program. `embedded` is the
-    /// small program, or empty.
+    /// small program, in a release compressed, or empty.
     pub fn keep_copies(layout: &Layout, embedded: &[u8]) -> io::Result<Self> {
         let source = fs::File::open("/proc/self/exe")?;
         let metadata = source.metadata()?;
@@ -53,7 +57,11 @@ impl Programs {
         fs::create_dir_all(&directory)?;
         let fresh = directory.join(format!("new-{}", std::process::id()));
         if let Some(small) = &kept.small {
-            write(&fresh, embedded)?;
+            if embedded.starts_with(&GZIP) {
+                write(&fresh, GzDecoder::new(embedded))?;
+            } else {
+                write(&fresh, embedded)?;
+            }
             fs::rename(&fresh, small)?;
         }
         if !link(&fresh, metadata.ino()) {
