@@ -456,8 +456,7 @@ fn none_declared(id: &str) -> Fault {
         Code::CheckNotFound,
         "the project declares no checks",
         format!(
-            "add one to holm.toml: `[checks.test]` and below it `run = \"npm test\"`\n\
-             take it over: `holm reload {id}`"
+            "add `[checks.test]` with `run = \"npm test\"` to holm.toml, then `holm reload {id}`"
         ),
     )
 }
