@@ -60,6 +60,7 @@ async fn pull(
     Body(wish): Body<PullImage>,
 ) -> Result<Response, Failure> {
     let reference = parse(&wish.reference)?;
+    add::refuse_name_of_build(&reference)?;
     let credentials = wish.credentials.map(|given| Credentials {
         registry: given.registry,
         user: given.user,
@@ -150,6 +151,24 @@ impl App {
             bytes: swept.bytes,
         };
         Ok((swept.bytes > 0).then_some(removed))
+    }
+
+    /// Takes away the names of images that holm built and no workspace uses.
+    pub async fn forget_builds(&self) -> Result<(), Fault> {
+        let users = self.image_users().await?;
+        let images = self.images.clone();
+        try_blocking(move || {
+            for image in images.list().map_err(store_fault)? {
+                let digest = &image.manifest.digest;
+                if image.reference.is_built() && !users.contains_key(digest) {
+                    images
+                        .remove(&image.reference, digest)
+                        .map_err(store_fault)?;
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// What the user's own settings allow, for an image that no project asks for.

@@ -401,9 +401,14 @@ fn is_empty(directory: &Path) -> bool {
 
 /// An OCI archive as `docker save` of new versions writes it.
 fn archive(source: &Image) -> Vec<u8> {
+    archive_with(source, &index(&source.manifest))
+}
+
+/// As [`archive`], with this index.
+pub fn archive_with(source: &Image, index: &[u8]) -> Vec<u8> {
     let mut tar = Tar::default()
         .file("oci-layout", b"{}")
-        .file("index.json", &index(&source.manifest));
+        .file("index.json", index);
     for blob in source.blobs.iter().chain([&source.manifest]) {
         let path = format!("blobs/sha256/{}", digest_of(blob).hex());
         tar = tar.file(&path, blob);

@@ -47,6 +47,7 @@ mod browser;
 mod browser_outward;
 mod browser_previews;
 mod build_tools;
+mod builds;
 mod caches;
 mod canonical;
 mod checks;

@@ -6,6 +6,7 @@ use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use super::start::Start;
 use crate::cli::Context;
+use crate::cli::build::{Building, Built, State};
 use crate::cli::left::{Left, Missing};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::secret::read::{self, Found};
@@ -88,9 +89,22 @@ pub async fn prepare(
         }
         Granted::Nothing => Found::default(),
     };
+    let built = match granted {
+        Granted::Everything => {
+            let building = Building {
+                context,
+                client: &client,
+                checkout: &checkout,
+                state: State::of(arguments.start.dirty, origin.commit()),
+            };
+            built(building, &origin).await?
+        }
+        Granted::Nothing => Built::new(),
+    };
     let coming = coming(&origin);
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
+    request.built = built;
     request.notes = notes;
     request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
@@ -103,6 +117,13 @@ pub async fn prepare(
         secrets,
         coming,
     })
+}
+
+/// The images of services that are built from the project's own Dockerfiles.
+async fn built(building: Building<'_>, origin: &Origin) -> Result<Built, Fault> {
+    let builds = origin.config.image_builds();
+    let builds = builds.map(|(name, build)| (name.to_string(), build.clone()));
+    building.all(builds).await
 }
 
 /// The steps of a creation, in their order.
@@ -310,6 +331,7 @@ fn request(
         home: path_text(&DaemonUser::current()?.home()?)?,
         config: check.config,
         compose: check.compose,
+        built: Built::new(),
         worktree_include: check.worktree_include,
         untrusted: arguments.untrusted,
         allow_degraded: arguments.allow_degraded.clone(),
