@@ -295,7 +295,10 @@ fn other_edits_do_not_change_the_digest() {
         ("nested = false", "nested = true"),
         ("context = \"mail\"", "context = \"post\""),
         ("LANG = \"en\"", "LANG = \"de\""),
-        ("build = { context", "build = { network = \"default\", context"),
+        (
+            "build = { context",
+            "build = { network = \"default\", context",
+        ),
         ("build = { context", "build = { target = \"x\", context"),
     ] {
         assert!(EXAMPLE.contains(from), "{from}");

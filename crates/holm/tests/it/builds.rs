@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// A program's files below `root` of the repository, so that `FROM scratch` is enough.
 const PROGRAMS: [&str; 4] = ["/bin/sh", "/usr/bin/cat", "/usr/bin/sleep", "/usr/bin/ls"];
 
-const DOCKERFILE: &str = "FROM scratch AS base\nCOPY root/ /\nARG COLOUR=grey\n\
+pub const DOCKERFILE: &str = "FROM scratch AS base\nCOPY root/ /\nARG COLOUR=grey\n\
     RUN [\"/bin/sh\", \"-c\", \"cat /proc/net/dev > /net; echo $COLOUR > /colour\"]\n\
     FROM base AS prod\nCOPY . /app\nCMD [\"/bin/sh\", \"-c\", \"cat /colour /net; ls /app; cat /app/text; exec sleep 1000\"]\n\
     FROM base\nRUN [\"/bin/sh\", \"-c\", \"exit 3\"]\n";
@@ -21,10 +21,14 @@ const DOCKERFILE: &str = "FROM scratch AS base\nCOPY root/ /\nARG COLOUR=grey\n\
 const COMPOSE: &str =
     "services:\n  web:\n    build: {context: web, target: prod, args: {COLOUR: green}}\n";
 
-/// An island whose user has buildah; `None` where it cannot be used.
 fn island() -> Option<Island> {
-    if !Path::new("/usr/bin/buildah").exists() {
-        skipped("buildah is not installed");
+    rootless("buildah")
+}
+
+/// An island whose user has buildah or podman, and whose holm builds with it; `None` where it is not installed.
+pub fn rootless(builder: &str) -> Option<Island> {
+    if !Path::new("/usr/bin").join(builder).exists() {
+        skipped(&format!("{builder} is not installed"));
         return None;
     }
     let island = Island::new();
@@ -41,15 +45,19 @@ fn island() -> Option<Island> {
     island.write("home/.config/containers/containers.conf", engine);
     island.make_dir("holm");
     island.make_dir("holm/config");
-    let settings = "[images]\nbuilder = \"buildah\"\n";
+    let settings = format!("[images]\nbuilder = \"{builder}\"\n");
     island.write("holm/config/config.toml", settings);
     island.make_dir("home/bin");
     let asked = home.join("asked");
+    // Without this directory they would use one below /tmp, for all tests.
+    let runtime = island.make_dir("home/runtime");
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
     let script = format!(
-        "#!/bin/sh\necho \"$$ $*\" >> {}\nexec /usr/bin/buildah \"$@\"\n",
+        "#!/bin/sh\nexport XDG_RUNTIME_DIR={}\necho \"$$ $*\" >> {}\nexec /usr/bin/{builder} \"$@\"\n",
+        runtime.display(),
         asked.display()
     );
-    let program = island.write("home/bin/buildah", script);
+    let program = island.write(Path::new("home/bin").join(builder), script);
     fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
     Some(island)
 }
@@ -61,7 +69,7 @@ fn command(island: &Island, directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn holm(repository: &Repository<'_>, arguments: &[&str]) -> Ran {
+pub fn holm(repository: &Repository<'_>, arguments: &[&str]) -> Ran {
     Ran::new(&mut command(repository.island, &repository.path, arguments))
 }
 
@@ -93,7 +101,7 @@ fn add_programs(repository: &Repository<'_>, below: &str) {
     }
 }
 
-fn stack<'a>(island: &'a Island, dockerfile: &str) -> Repository<'a> {
+pub fn stack<'a>(island: &'a Island, dockerfile: &str) -> Repository<'a> {
     let repository = island.repository("shop");
     repository.write("holm.toml", "[project]\ncompose = \"compose.yaml\"\n");
     repository.write("compose.yaml", COMPOSE);
@@ -108,7 +116,15 @@ fn stack<'a>(island: &'a Island, dockerfile: &str) -> Repository<'a> {
     repository
 }
 
-fn said(island: &Island, label: &str, word: &str) -> String {
+/// How many network interfaces a build of [`DOCKERFILE`] had.
+pub fn interfaces(logs: &str) -> usize {
+    let lines = logs.lines();
+    lines
+        .filter(|line| line.trim_start().contains(": "))
+        .count()
+}
+
+pub fn said(island: &Island, label: &str, word: &str) -> String {
     let mut logs = String::new();
     eventually("the service says it", || {
         logs = island.holm(&["logs", label, "web"]).ok().out();
@@ -152,8 +168,7 @@ fn an_image_is_built_once_for_the_same_inputs() {
     let logs = said(&island, "a", "the first text");
     assert!(logs.contains("green"), "{logs}");
     // Its commands had a loopback interface and no other.
-    let interfaces = logs.lines().filter(|line| line.trim_start().contains(": "));
-    assert_eq!(interfaces.count(), 1, "{logs}");
+    assert_eq!(interfaces(&logs), 1, "{logs}");
     assert!(
         !logs.contains("key.secret") && !logs.contains("local"),
         "{logs}"

@@ -67,6 +67,7 @@ mod dashboard_flows;
 mod dirty;
 mod egress;
 mod egress_missing;
+mod engines;
 mod events;
 mod events_stream;
 mod exec;
