@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const PROGRAMS: [&str; 4] = ["/bin/sh", "/usr/bin/cat", "/usr/bin/sleep", "/usr/bin/ls"];
 
 pub const DOCKERFILE: &str = "FROM scratch AS base\nCOPY root/ /\nARG COLOUR=grey\n\
-    RUN [\"/bin/sh\", \"-c\", \"cat /proc/net/dev > /net; echo $COLOUR > /colour\"]\n\
+    RUN [\"/bin/sh\", \"-c\", \"ls -l /proc/self/ns > /net; echo $COLOUR > /colour\"]\n\
     FROM base AS prod\nCOPY . /app\nCMD [\"/bin/sh\", \"-c\", \"cat /colour /net; ls /app; cat /app/text; exec sleep 1000\"]\n\
     FROM base\nRUN [\"/bin/sh\", \"-c\", \"exit 3\"]\n";
 
@@ -41,7 +41,7 @@ pub fn rootless(builder: &str) -> Option<Island> {
     );
     island.write("home/.config/containers/storage.conf", storage);
     // Debian's other runtime refuses machines with both versions of control groups.
-    let engine = "[engine]\nruntime = \"runc\"\n[containers]\nnetns = \"none\"\n";
+    let engine = "[engine]\nruntime = \"runc\"\n[containers]\nnetns = \"host\"\n";
     island.write("home/.config/containers/containers.conf", engine);
     island.make_dir("holm");
     island.make_dir("holm/config");
@@ -66,6 +66,8 @@ fn command(island: &Island, directory: &Path, arguments: &[&str]) -> Command {
     let mut command = island.holm_command(directory, arguments);
     let path = format!("{}:/usr/bin:/bin", island.home().join("bin").display());
     command.env("PATH", path);
+    // With this a build would have the host's network, whatever else it is told.
+    command.env("BUILDAH_ISOLATION", "chroot");
     command
 }
 
@@ -116,12 +118,10 @@ pub fn stack<'a>(island: &'a Island, dockerfile: &str) -> Repository<'a> {
     repository
 }
 
-/// How many network interfaces a build of [`DOCKERFILE`] had.
-pub fn interfaces(logs: &str) -> usize {
-    let lines = logs.lines();
-    lines
-        .filter(|line| line.trim_start().contains(": "))
-        .count()
+/// The network namespace of this process, and without `--network=none` that of a build of [`DOCKERFILE`].
+pub fn network() -> String {
+    let namespace = fs::read_link("/proc/self/ns/net").unwrap();
+    namespace.display().to_string()
 }
 
 pub fn said(island: &Island, label: &str, word: &str) -> String {
@@ -167,8 +167,11 @@ fn an_image_is_built_once_for_the_same_inputs() {
     holm(&repository, &["up", "a", "--json"]).ok();
     let logs = said(&island, "a", "the first text");
     assert!(logs.contains("green"), "{logs}");
-    // Its commands had a loopback interface and no other.
-    assert_eq!(interfaces(&logs), 1, "{logs}");
+    // Its commands had a network of their own, with nothing in it.
+    assert!(
+        logs.contains("net:[") && !logs.contains(&network()),
+        "{logs}"
+    );
     assert!(
         !logs.contains("key.secret") && !logs.contains("local"),
         "{logs}"
@@ -249,8 +252,26 @@ fn a_workspace_that_moves_gets_the_image_of_its_commit() {
         "{asked}"
     );
     assert_eq!(image_of(&island, "a"), second);
+    // The build takes the checkout as it is, and git runs what the repository's settings name only after approval.
+    let ran = island.home().join("ran");
+    let filter = format!("touch {}; cat", ran.display());
+    repository.git(&["config", "filter.own.clean", &filter]);
+    repository.write(".gitattributes", "web/text filter=own\n");
+    repository.write("web/text", "the third text\n");
+    let asked = holm(&repository, &["reload", "a", "--yes", "--json"]).error(4);
+    assert_eq!(asked["code"], "not_trusted");
+    assert!(!ran.exists(), "a filter ran");
+    holm(&repository, &["trust", "--dirty", "--yes"]).ok();
     holm(&repository, &["reload", "a", "--yes", "--json"]).ok();
+    assert!(ran.exists(), "the counterpart: an approved filter runs");
     holm(&repository, &["restart", "a"]).ok();
+    said(&island, "a", "red");
+    // The same inputs again, because the user asks for it.
+    let before = builds(&island).len();
+    holm(&repository, &["restart", "a", "--rebuild"]).ok();
+    let lines = builds(&island);
+    assert_eq!(lines.len(), before + 1);
+    assert!(lines.last().unwrap().contains("--no-cache"), "{lines:?}");
     said(&island, "a", "red");
 }
 
@@ -286,7 +307,21 @@ fn the_table_of_holm_toml_builds_too_and_a_failed_build_says_why() {
     repository.commit("a table");
     holm(&repository, &["trust", "--yes"]).ok();
     holm(&repository, &["up", "a", "--json"]).ok();
-    said(&island, "a", "grey");
+    let logs = said(&island, "a", "grey");
+    assert!(!logs.contains(&network()), "{logs}");
+    // The counterpart: a network that was approved.
+    repository.write(
+        "holm.toml",
+        table.replace("target", "network = \"default\", target"),
+    );
+    repository.commit("a network");
+    let asked = holm(&repository, &["up", "n", "--json"])
+        .error(4)
+        .to_string();
+    assert!(asked.contains("with a network"), "{asked}");
+    holm(&repository, &["trust", "--yes"]).ok();
+    holm(&repository, &["up", "n", "--json"]).ok();
+    said(&island, "n", &network());
     for (wrong, word) in [
         (
             "build = { context = \"..\" }",

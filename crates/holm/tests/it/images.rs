@@ -367,7 +367,10 @@ fn images_are_imported_from_files_directories_and_engines() {
             .ends_with("failed: no such image"),
         "{failed}"
     );
-    let absent = import("podman:app").error(1);
+    let bin = island.home().join("bin");
+    let mut without =
+        island.holm_command(&island.home(), &["image", "import", "podman:app", "--json"]);
+    let absent = Ran::new(without.env("PATH", bin)).error(1);
     assert!(
         absent["message"]
             .as_str()

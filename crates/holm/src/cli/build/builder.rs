@@ -6,7 +6,7 @@
 use super::super::output::printable;
 use super::super::progress::Progress;
 use super::inputs::{CONTEXT, DOCKERFILE};
-use super::{Job, no_room};
+use super::{Cache, Job, no_room};
 use crate::wiring::as_inherited;
 use holm_config::daemon_user::DaemonUser;
 use holm_core::{Code, Fault};
@@ -115,6 +115,9 @@ impl Builder {
             build.arg("--network=none");
             // With this one, a build has the host's network whatever it is told.
             build.env_remove("BUILDAH_ISOLATION");
+        }
+        if job.cache == Cache::Ignore {
+            build.arg("--no-cache");
         }
         for (name, value) in &job.build.args {
             build.arg(format!("--build-arg={name}={value}"));

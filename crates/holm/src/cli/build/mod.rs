@@ -7,9 +7,9 @@
 mod builder;
 mod inputs;
 
-use super::Context;
 use super::progress::Progress;
 use super::user_checkout::Checkout;
+use super::{Context, settings};
 use builder::Builder;
 use holm_api::client::Client;
 use holm_api::image::ImportImages;
@@ -55,6 +55,13 @@ pub struct Building<'a> {
     pub state: State,
 }
 
+/// Whether an earlier build counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    Use,
+    Ignore,
+}
+
 /// The files of a state, with the directory for what is temporary.
 struct Files {
     tree: Arc<Tree>,
@@ -67,6 +74,7 @@ struct Job<'a> {
     service: &'a str,
     build: &'a ImageBuild,
     inputs: Inputs,
+    cache: Cache,
 }
 
 // === impl Building ===
@@ -77,13 +85,32 @@ impl Building<'_> {
         &self,
         builds: impl Iterator<Item = (String, ImageBuild)>,
     ) -> Result<Built, Fault> {
+        self.make(builds, Cache::Use).await
+    }
+
+    /// The images of these services, all built now.
+    pub async fn again(
+        &self,
+        builds: impl Iterator<Item = (String, ImageBuild)>,
+    ) -> Result<Built, Fault> {
+        self.make(builds, Cache::Ignore).await
+    }
+
+    async fn make(
+        &self,
+        builds: impl Iterator<Item = (String, ImageBuild)>,
+        cache: Cache,
+    ) -> Result<Built, Fault> {
         let builds: Vec<(String, ImageBuild)> = builds.collect();
         let mut built = Built::new();
         if builds.is_empty() {
             return Ok(built);
         }
         let files = self.files().await?;
-        let mut known = self.known().await?;
+        let mut known = match cache {
+            Cache::Use => self.known().await?,
+            Cache::Ignore => BTreeSet::new(),
+        };
         let mut builder = None;
         for (service, build) in builds {
             let (tree, all) = (Arc::clone(&files.tree), Arc::clone(&files.all));
@@ -99,6 +126,7 @@ impl Building<'_> {
                     service: &service,
                     build: &build,
                     inputs,
+                    cache,
                 };
                 self.build(&job, &files, builder).await?;
             }
@@ -124,6 +152,13 @@ impl Building<'_> {
             let message = "there is no commit yet, and images are built from the files of one";
             let hint = "commit; `holm up --dirty` takes the checkout as it is";
             return Err(Fault::new(Code::BuildFailed, message, hint));
+        }
+        // git may run programs that the repository's own settings name.
+        match self.state {
+            State::Commit(_) => {
+                settings::settle_partial(self.context, self.client, self.checkout).await?
+            }
+            State::Checkout => settings::settle(self.context, self.client, self.checkout).await?,
         }
         let scratch = TempDir::with_prefix("holm-build-").map_err(no_room)?;
         let (state, place) = (self.state.clone(), scratch.path().to_owned());

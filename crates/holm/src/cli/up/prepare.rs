@@ -89,23 +89,21 @@ pub async fn prepare(
         }
         Granted::Nothing => Found::default(),
     };
-    let built = match granted {
-        Granted::Everything => {
-            let building = Building {
-                context,
-                client: &client,
-                checkout: &checkout,
-                state: State::of(arguments.start.dirty, origin.commit()),
-            };
-            built(building, &origin).await?
-        }
-        Granted::Nothing => Built::new(),
+    let building = Building {
+        context,
+        client: &client,
+        checkout: &checkout,
+        state: State::of(arguments.start.dirty, origin.commit()),
     };
+    let built = built(building, &origin, granted).await?;
     let coming = coming(&origin);
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
     request.built = built;
     request.notes = notes;
+    request
+        .notes
+        .extend(note_of_turn(arguments, &request.built));
     request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
         client,
@@ -120,10 +118,20 @@ pub async fn prepare(
 }
 
 /// The images of services that are built from the project's own Dockerfiles.
-async fn built(building: Building<'_>, origin: &Origin) -> Result<Built, Fault> {
+async fn built(building: Building<'_>, origin: &Origin, granted: Granted) -> Result<Built, Fault> {
+    if granted == Granted::Nothing {
+        return Ok(Built::new());
+    }
     let builds = origin.config.image_builds();
     let builds = builds.map(|(name, build)| (name.to_string(), build.clone()));
     building.all(builds).await
+}
+
+/// The client has the turn's commit, and not its files.
+fn note_of_turn(arguments: &UpArgs, built: &Built) -> Option<String> {
+    let is_of_turn = arguments.at.is_some() && !built.is_empty();
+    let note = "images were built from the commit that the turn started from, without its changes";
+    is_of_turn.then(|| note.to_owned())
 }
 
 /// The steps of a creation, in their order.
