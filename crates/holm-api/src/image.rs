@@ -3,12 +3,14 @@
 //! - `GET /images` → [`ImageList`]; `DELETE` ([`RemoveImage`]) → [`Image`]
 //! - `POST /images` ([`PullImage`]) and `POST /images/import` ([`ImportImages`]) → JSON Lines of [`ImageEvent`], the
 //!   last of which is `done` or `error`
+//! - `POST /workspaces/{id}/images` ([`TakeImages`]) → the workspace
 
 use crate::error::ErrorDetail;
 use holm_core::WorkspaceId;
 use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_secrets::Value;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// An image that has a name.
@@ -74,6 +76,15 @@ pub struct ImportImages {
 #[serde(deny_unknown_fields)]
 pub struct RemoveImage {
     pub reference: String,
+}
+
+/// Images that the client has built for services of a workspace. They are in force from its next start on.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TakeImages {
+    /// By their services.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub built: BTreeMap<String, ImageReference>,
 }
 
 /// One line of the answer to a pull or an import.

@@ -11,7 +11,9 @@
 
 use crate::Workspace;
 use crate::error::ErrorDetail;
+use holm_core::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -29,6 +31,10 @@ pub struct Assign {
     /// Lines of a shallow clone's `shallow` file.
     #[serde(default)]
     pub shallow: Vec<String>,
+    /// The images that the client has built for the commit, by their services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub built: BTreeMap<String, ImageReference>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -43,6 +49,10 @@ pub struct Sync {
     pub reference: Option<String>,
     #[serde(default)]
     pub shallow: Vec<String>,
+    /// As for an assignment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub built: BTreeMap<String, ImageReference>,
 }
 
 /// One line of the response.

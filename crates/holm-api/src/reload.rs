@@ -2,7 +2,9 @@
 
 use crate::project::Ask;
 use holm_core::compose::ComposeFiles;
+use holm_core::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,6 +28,10 @@ pub struct Reload {
     /// The Compose files that `config` names.
     #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
     pub compose: ComposeFiles,
+    /// The images that the client has built, by their services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub built: BTreeMap<String, ImageReference>,
 }
 
 /// The file that a reload takes over.
@@ -49,6 +55,9 @@ pub struct ConfigText {
     /// The Compose files that `config` names.
     #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
     pub compose: ComposeFiles,
+    /// The names of the images that are built from the files beside it, by their services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub built: BTreeMap<String, ImageReference>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -104,6 +104,7 @@ pub const ROUTES: &[Route] = &[
     json("POST", "/workspaces/{id}/start", Access::User),
     json("POST", "/workspaces/{id}/stop", Access::User),
     json("POST", "/workspaces/{id}/restart", Access::User),
+    json("POST", "/workspaces/{id}/images", Access::User),
     json("POST", "/workspaces/{id}/restore", Access::User),
     json("POST", "/workspaces/{id}/cancel", Access::User),
     json("POST", "/workspaces/{id}/assign", Access::User),

@@ -18,6 +18,8 @@ use crate::numbers::WorkspaceNumbers;
 use crate::run::Run;
 use holm_core::compose::ComposeFiles;
 use holm_core::config::Limits;
+use holm_core::image_build::ImageBuild;
+use holm_core::image_reference::ImageReference;
 use holm_core::isolation::Isolation;
 use holm_core::reference::Candidate;
 use holm_core::service::status::ServiceStatus;
@@ -25,6 +27,7 @@ use holm_core::session::protocol::Session;
 use holm_core::spec::Remote;
 use holm_core::{ProjectId, WorkspaceId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -65,6 +68,9 @@ pub struct Workspace {
     pub dirty: Option<bool>,
     pub ports: Vec<Port>,
     pub services: Vec<ServiceStatus>,
+    /// Services whose images are built from Dockerfiles of the project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub builds: Vec<ServiceBuild>,
     pub volumes: Vec<Volume>,
     /// Paths below the root that cannot be changed, moved or created inside.
     #[serde(default)]
@@ -263,6 +269,17 @@ pub struct MadeWorkspace {
     pub trouble: Option<ErrorDetail>,
 }
 
+/// A service whose image is built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceBuild {
+    pub service: String,
+    pub build: ImageBuild,
+    /// It is built again when the workspace moves to another commit.
+    pub is_rebuilt: bool,
+    /// If not empty: only when one of these files changed.
+    pub rebuild_when: Vec<String>,
+}
+
 /// Everything the daemon needs to create a workspace. The project and its objects were sent before.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -289,6 +306,10 @@ pub struct CreateWorkspace {
     /// The Compose files that `config` names.
     #[serde(default, skip_serializing_if = "ComposeFiles::is_empty")]
     pub compose: ComposeFiles,
+    /// The images that the client has built, by their services.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub built: BTreeMap<String, ImageReference>,
     /// The patterns of `.worktreeinclude`, which need approval like `project.include`.
     #[serde(default)]
     pub worktree_include: Vec<String>,

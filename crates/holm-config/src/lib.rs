@@ -18,6 +18,7 @@ pub mod project;
 mod project_shape;
 mod references;
 pub mod schema;
+mod service_build;
 mod shape;
 pub mod trust;
 pub mod user;

@@ -7,6 +7,7 @@
 use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
+use super::service_build::{build_command, image_build};
 use super::{compose, references, shape, variables};
 use holm_core::check::DEFAULT_TIMEOUT;
 use holm_core::compose::ComposeFiles;
@@ -17,6 +18,7 @@ use holm_core::config::{
     Ready, Receiver, Root, SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume,
     parse_duration, parse_size,
 };
+use holm_core::image_reference::ImageReference;
 use holm_core::{Fault, ProjectName};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -125,14 +127,14 @@ fn port(node: &Node<'_>) -> Option<NonZeroU16> {
 fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
     Some(Service {
         run: node.string("run").unwrap_or_default(),
-        image: image(node),
+        image: image(root, node),
         ready: node
             .get("ready")
             .and_then(|ready_node| ready(root, name, &ready_node)),
         depends_on: node.list("depends_on", Name::parse).unwrap_or_default(),
         restart: node.word("restart").unwrap_or_default(),
         on_assign: node.word("on_assign").unwrap_or_default(),
-        build: node.string("build"),
+        build: build_command(root, node),
         rebuild_when: node
             .list("rebuild_when", Pattern::parse)
             .unwrap_or_default(),
@@ -142,9 +144,15 @@ fn service(root: &Node<'_>, name: &str, node: &Node<'_>) -> Option<Service> {
     })
 }
 
-fn image(node: &Node<'_>) -> Option<Image> {
+fn image(root: &Node<'_>, node: &Node<'_>) -> Option<Image> {
+    let build = image_build(root, node).and_then(Result::ok);
+    let reference = match &build {
+        Some(_) => ImageReference::unbuilt(),
+        None => node.parsed("image", str::parse),
+    };
     Some(Image {
-        reference: node.parsed("image", str::parse)?,
+        reference: reference?,
+        build,
         tree: node.parsed("tree", Root::parse_in_image),
         volumes: node.list("volumes", Name::parse).unwrap_or_default(),
         container: None,

@@ -131,7 +131,7 @@ const PROJECT: Shape = table! {
 const RELATIVE: Shape = Shape::Text(Form::ProjectFile);
 
 const SERVICE: Shape = table! {
-    /// The shell command of the service. Needed unless there is an `image` or a Compose file has the service. With `image` it is optional and replaces the image's command; words without
+    /// The shell command of the service. Needed unless there is an `image` or `build`, or a Compose file has the service. With `image` it is optional and replaces the image's command; words without
     /// shell syntax go to the image's entrypoint as they are.
     run: optional TEXT,
     /// The image whose root the service runs in, such as `postgres:16`. Default: the workspace's own root.
@@ -148,12 +148,27 @@ const SERVICE: Shape = table! {
     restart: optional Shape::Choice(&["no", "on-failure", "always"]),
     /// Its reaction when the workspace moves to another commit. Default: `restart`.
     on_assign: optional Shape::Choice(&["none", "hot", "restart", "rebuild"]),
-    /// The shell command that `rebuild` runs first.
-    build: optional TEXT,
+    /// A text: the shell command that `rebuild` runs first; without `run` and `image`, the directory whose `Dockerfile` the
+    /// image is built from. A table: what the image is built from. A build by docker, podman or buildah needs trust.
+    build: optional Shape::Either(&TEXT, &BUILD),
     /// If none of these files changed, `rebuild` only restarts. Default: every change rebuilds.
     rebuild_when: optional PATTERNS,
     /// Variables of this service.
     env: optional map(Form::Variable, &VALUE),
+};
+
+const BUILD: Shape = table! {
+    /// The directory, relative to the root, whose files the build sees: those of the commit that `.dockerignore` does not
+    /// exclude. Default: `.`.
+    context: optional TEXT,
+    /// The file, relative to `context`. Default: `Dockerfile`.
+    dockerfile: optional TEXT,
+    /// Values of `ARG`.
+    args: optional map(Form::Variable, &VALUE),
+    /// The stage. Default: the last one.
+    target: optional TEXT,
+    /// `none`: its commands have no network. `default`: they have the builder's. Default: `none`.
+    network: optional Shape::Choice(&["none", "default"]),
 };
 
 const READY: Shape = table! {

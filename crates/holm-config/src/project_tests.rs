@@ -283,7 +283,7 @@ fn services_name_what_exists() {
         "",
         r#"
 [services.web]
-! 1:11: `services.web` needs `run` or `image`
+! 1:11: `services.web` needs `run`, `image` or `build`
 [services.a]
 run = "x"
 tree = "/app"

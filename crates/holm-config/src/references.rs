@@ -6,6 +6,7 @@
 
 use super::errors::Findings;
 use super::node::Node;
+use super::service_build::{has_compose, image_build};
 use super::shape::{did_you_mean, short};
 use holm_core::config::{Destination, HostPattern, Policy, SETUP_RECEIVER, Word};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,11 +38,6 @@ pub fn ready_port(root: &Node<'_>, service: &str, value: Option<&Node<'_>>) -> O
         }),
     };
     NonZeroU16::new(u16::try_from(number?).ok()?)
-}
-
-fn has_compose(root: &Node<'_>) -> bool {
-    let project = root.get("project");
-    project.is_some_and(|project| project.get("compose").is_some())
 }
 
 fn section<'a>(root: &Node<'a>, key: &str) -> Vec<(&'a str, Node<'a>)> {
@@ -136,11 +132,12 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
             let what = format!("a service cannot be called `{name}`: `secrets.*.to` uses the word");
             findings.add(service.key_span.clone(), what);
         }
-        check_image(name, service, &volume_names, findings);
+        check_image(root, name, &volume_names, findings);
         // A Compose file may have the service, or those that it depends on.
         if !has_compose(root) {
-            if service.get("run").is_none() && service.get("image").is_none() {
-                let what = format!("`services.{}` needs `run` or `image`", short(name));
+            let programs = ["run", "image", "build"];
+            if programs.iter().all(|key| service.get(key).is_none()) {
+                let what = format!("`services.{}` needs `run`, `image` or `build`", short(name));
                 findings.add(service.key_span.clone(), what);
             }
             let dependencies = service.get("depends_on");
@@ -172,15 +169,30 @@ fn check_services(root: &Node<'_>, findings: &mut Findings) {
 }
 
 /// `tree` and `volumes` belong to an image.
-fn check_image(name: &str, service: &Node<'_>, volumes: &[&str], findings: &mut Findings) {
+fn check_image(root: &Node<'_>, name: &str, volumes: &[&str], findings: &mut Findings) {
+    let services = root.get("services");
+    let Some(service) = services.and_then(|services| services.get(name)) else {
+        return;
+    };
+    let service = &service;
     let named = service.get("volumes");
     for item in named.iter().flat_map(|list| list.items()) {
         must_exist(&item, "volume", volumes, findings);
     }
+    let name = short(name);
+    if let Some(build) = image_build(root, service) {
+        if let (Err(why), Some(node)) = (build, service.get("build")) {
+            findings.add(node.span.clone(), format!("`services.{name}.build` {why}"));
+        }
+        if let Some(image) = service.get("image") {
+            let what = format!("`services.{name}` has both `image` and an image to `build`");
+            findings.add(image.key_span.clone(), what);
+        }
+        return;
+    }
     if service.get("image").is_some() {
         return;
     }
-    let name = short(name);
     for key in ["tree", "volumes"] {
         if let Some(value) = service.get(key) {
             let what = format!("`services.{name}.{key}` needs `image`");

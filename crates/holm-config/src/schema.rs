@@ -23,7 +23,7 @@ pub fn holm_toml() -> Value {
             "properties": {
                 "services": {
                     "additionalProperties": {
-                        "anyOf": [{ "required": ["run"] }, { "required": ["image"] }],
+                        "anyOf": [{ "required": ["run"] }, { "required": ["image"] }, { "required": ["build"] }],
                     },
                 },
                 "volumes": { "additionalProperties": { "required": ["path"] } },

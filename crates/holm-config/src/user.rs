@@ -41,6 +41,8 @@ pub struct UserConfig {
     pub network: Network,
     /// Registries on this machine that images may be pulled from.
     pub loopback_registries: Vec<Address>,
+    /// The program that builds images; `None`: the first that is there.
+    pub builder: Option<String>,
     pub home_copies: Vec<PathBuf>,
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
@@ -224,6 +226,7 @@ impl UserConfig {
         if let Some(node) = root.get("images") {
             let listed = node.list("loopback", Address::parse);
             self.loopback_registries = listed.unwrap_or_default();
+            self.builder = node.string("builder");
         }
         if let Some(node) = root.get("notify") {
             self.notify = notify(&node);

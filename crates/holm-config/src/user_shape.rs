@@ -103,6 +103,8 @@ const IMAGES: Shape = table! {
     /// Registries on this machine that images may be pulled from, over plain HTTP: `127.0.0.1:5000`. Without an
     /// entry, holm connects to no address of this machine.
     loopback: optional Shape::list(&Shape::Text(Form::Address)),
+    /// The program that builds images. Default: the first of `docker`, `podman` and `buildah` that is there.
+    builder: optional Shape::Choice(&["docker", "podman", "buildah"]),
 };
 
 const HOME: Shape = table! {

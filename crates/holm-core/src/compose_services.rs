@@ -4,10 +4,11 @@
 //! workspace: `My_Web` is `my-web`, and programs find it by both.
 
 use crate::compose::{
-    Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
+    Build, Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
 };
 use crate::config::{self, Image, Name, Place, Policy, Probe, Ready, Restart, Volume};
 use crate::container::{Attachment, Container, Mount, OwnNetwork, Published, Source};
+use crate::image_build::{ImageBuild, WrittenBuild};
 use crate::image_reference::ImageReference;
 use crate::service_network;
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +140,7 @@ impl<'a> Work<'a> {
             let what = "holm runs no hooks; a service with `depends_on` can do it";
             self.errors.push(format!("`services.{name}.{key}`: {what}"));
         }
-        let Some(image) = self.image(name, service) else {
+        let Some((reference, build)) = self.image(name, service) else {
             return;
         };
         let (depends_on, begins_after) = self.dependencies(service);
@@ -164,7 +165,8 @@ impl<'a> Work<'a> {
         let translated = config::Service {
             run: String::new(),
             image: Some(Image {
-                reference: image,
+                reference,
+                build,
                 tree: None,
                 volumes: Vec::new(),
                 container: Some(container),
@@ -180,22 +182,75 @@ impl<'a> Work<'a> {
         self.done.services.insert(short, translated);
     }
 
-    fn image(&mut self, name: &str, service: &FromFile) -> Option<ImageReference> {
+    /// The name of the image, and what it is built from. What has `build` is built, whatever `image` says.
+    fn image(
+        &mut self,
+        name: &str,
+        service: &FromFile,
+    ) -> Option<(ImageReference, Option<ImageBuild>)> {
+        if let Some(build) = &service.build {
+            let build = self.build(name, build)?;
+            return Some((ImageReference::unbuilt()?, Some(build)));
+        }
         let Some(image) = &service.image else {
-            self.errors.push(format!(
-                "`services.{name}` is built from a Dockerfile, and holm builds no images; build it, take it with \
-                 `holm image import`, and name it in `services.{name}.image`"
-            ));
+            self.errors
+                .push(format!("`services.{name}` needs `image` or `build`"));
             return None;
         };
         match image.parse::<ImageReference>() {
-            Ok(image) => Some(image),
+            Ok(image) => Some((image, None)),
             Err(error) => {
                 self.errors
                     .push(format!("`services.{name}.image`: {error}"));
                 None
             }
         }
+    }
+
+    fn build(&mut self, name: &str, build: &Build) -> Option<ImageBuild> {
+        let refused = [
+            ("additional_contexts", !build.additional_contexts.is_empty()),
+            ("entitlements", !build.entitlements.is_empty()),
+            ("privileged", build.privileged),
+            ("secrets", !build.secrets.is_empty()),
+            ("ssh", !build.ssh.is_empty()),
+        ];
+        for (key, _) in refused.iter().filter(|(_, is_set)| *is_set) {
+            let what = "a build of holm sees only files of the commit, and has no rights besides";
+            self.errors
+                .push(format!("`services.{name}.build.{key}`: {what}"));
+        }
+        let unused = [
+            ("extra_hosts", !build.extra_hosts.is_empty()),
+            ("labels", !build.labels.is_empty()),
+            ("no_cache", build.no_cache),
+            ("platforms", !build.platforms.is_empty()),
+            ("pull", build.pull),
+            ("shm_size", build.shm_size.is_some()),
+            ("tags", !build.tags.is_empty()),
+            ("ulimits", !build.ulimits.is_empty()),
+        ];
+        for (key, _) in unused.iter().filter(|(_, is_set)| *is_set) {
+            self.warn(name, &format!("build.{key}"), "has no effect");
+        }
+        for (argument, _) in build.args.iter().filter(|(_, value)| value.is_none()) {
+            let words = format!("names `{argument}`, which has no value");
+            self.warn(name, "build.args", &words);
+        }
+        let args = build.args.iter();
+        let written = WrittenBuild {
+            context: Some(build.context.clone()),
+            dockerfile: build.dockerfile.clone(),
+            inline: build.dockerfile_inline.clone(),
+            args: args
+                .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
+                .collect(),
+            target: build.target.clone(),
+            network: build.network.clone(),
+        };
+        let found = written.build("");
+        let found = found.map_err(|why| self.errors.push(format!("`services.{name}.build` {why}")));
+        found.ok()
     }
 
     /// The services that must be ready, and those that must only run.

@@ -20,6 +20,7 @@ pub use value::{
 
 use crate::ProjectName;
 use crate::container::Container;
+use crate::image_build::ImageBuild;
 use crate::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -128,6 +129,8 @@ pub struct Service {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     pub reference: ImageReference,
+    /// What it is built from. Until a client has computed the key, `reference` is a name that no image has.
+    pub build: Option<ImageBuild>,
     /// Where its programs see the tree.
     pub tree: Option<Root>,
     pub volumes: Vec<Name>,
@@ -360,6 +363,24 @@ impl ProjectConfig {
             Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => None,
         });
         asked.or_else(|| self.ports.get(name).map(|port| port.port))
+    }
+
+    /// Names the images that a client has built, by their services.
+    pub fn name_built(&mut self, built: &BTreeMap<String, ImageReference>) {
+        for (name, service) in &mut self.services {
+            let image = service.image.as_mut().filter(|image| image.build.is_some());
+            if let (Some(image), Some(reference)) = (image, built.get(name.as_str()))
+                && reference.is_built()
+            {
+                image.reference = reference.clone();
+            }
+        }
+    }
+
+    /// The services whose images are built, with what they are built from.
+    pub fn image_builds(&self) -> impl Iterator<Item = (&Name, &ImageBuild)> {
+        let services = self.services.iter();
+        services.filter_map(|(name, service)| Some((name, service.image.as_ref()?.build.as_ref()?)))
     }
 
     /// The command of the service that listens on a port.

@@ -4,16 +4,19 @@
 //! user's checkout, the user's configuration or the clock.
 
 mod checking;
+mod images;
 mod moving;
 mod secret;
 pub mod word;
 
 pub use checking::{Check, CheckFor};
+pub use images::BuiltImage;
 pub use moving::{Manner, Move, Owed};
 pub use secret::{Secret, SecretSource};
 
 use crate::config::{DriverName, EgressMode, OnAssign, Policy, Restart};
 use crate::container::Container;
+use crate::image_build::ImageBuild;
 use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
@@ -423,6 +426,9 @@ pub struct ServiceImage {
     pub tree: Option<PathBuf>,
     /// Names of volumes that its programs see.
     pub volumes: Vec<String>,
+    /// What it is built from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<ImageBuild>,
     /// What a Compose file adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
@@ -520,14 +526,6 @@ impl WorkspaceSpec {
             project: spec.project_id.clone(),
             commit: spec.code.base_commit().map(str::to_owned),
         })
-    }
-
-    /// The manifests of the images that it and its snapshots need.
-    pub fn image_manifests(&self) -> impl Iterator<Item = &ImageDigest> {
-        let snapshots = self.snapshots.iter().map(|snapshot| &*snapshot.spec);
-        let all = std::iter::once(self).chain(snapshots);
-        let services = all.flat_map(|spec| &spec.services);
-        services.filter_map(|service| Some(&service.image.as_ref()?.manifest))
     }
 
     fn own_layer_keys(&self) -> impl Iterator<Item = LayerKey> {

@@ -9,8 +9,9 @@ use crate::config::{
     Destination, DriverName, Egress, EgressMode, Limits, Name, Policy, ProjectConfig,
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
-use crate::container::Source;
+use crate::container::{Attachment, Source};
 use crate::git_settings::GitSetting;
+use crate::image_build::{Dockerfile, ImageBuild};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -54,6 +55,9 @@ pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
     ask_egress(config, baseline, &mut asks);
     ask_limits(config, baseline, &mut asks);
     ask_agents(config, baseline, &mut asks);
+    for (name, build) in config.image_builds() {
+        asks.push(ask_build(name.as_str(), build));
+    }
     for request in &config.compose.requests {
         asks.push(Ask::new(
             &request.key,
@@ -166,6 +170,7 @@ pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> Project
         .agents
         .retain(|name, _| !baseline.agents_with_credentials.contains(name));
     config.compose.requests.clear();
+    leave_out_builds(&mut config);
     for service in config.services.values_mut() {
         let image = service.image.as_mut();
         if let Some(container) = image.and_then(|image| image.container.as_mut()) {
@@ -363,6 +368,75 @@ fn ask_agents(config: &ProjectConfig, baseline: &Baseline, asks: &mut Vec<Ask>) 
                 format!("run {command} as `{name}`, with the credentials you give to `{name}`"),
                 [command],
             ));
+        }
+    }
+}
+
+/// A build runs code of the repository with the rights of the user's builder.
+fn ask_build(name: &str, build: &ImageBuild) -> Ask {
+    let network = if build.network {
+        "with a network"
+    } else {
+        "without a network"
+    };
+    let (kind, file) = match &build.dockerfile {
+        Dockerfile::File(path) => ("file", path),
+        Dockerfile::Inline(text) => ("inline", text),
+    };
+    let mut words = format!(
+        "build an image from `{}` with your docker, podman or buildah, {network}",
+        shown(&build.file())
+    );
+    if !build.context.is_empty() {
+        words.push_str(&format!(", of the files in `{}`", shown(&build.context)));
+    }
+    let args = build.args.iter();
+    let args: Vec<_> = args
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let target = build.target.as_ref().map(quoted);
+    Ask::new(
+        &format!("services.{name}.build"),
+        words,
+        [
+            quoted(&build.context),
+            kind.to_owned(),
+            quoted(file),
+            list(&args),
+            target.unwrap_or_default(),
+            quoted(network),
+        ],
+    )
+}
+
+/// Removes the services whose images are built, and those that are in the network of one. Others do not wait for them.
+fn leave_out_builds(config: &mut ProjectConfig) {
+    let mut gone: BTreeSet<Name> = config
+        .image_builds()
+        .map(|(name, _)| name.clone())
+        .collect();
+    loop {
+        let known = gone.len();
+        for (name, service) in &config.services {
+            let image = service.image.as_ref();
+            let container = image.and_then(|image| image.container.as_ref());
+            if let Some(Attachment::Of(other)) = container.map(|it| &it.network)
+                && gone.iter().any(|name| name.as_str() == other)
+            {
+                gone.insert(name.clone());
+            }
+        }
+        if gone.len() == known {
+            break;
+        }
+    }
+    config.services.retain(|name, _| !gone.contains(name));
+    for service in config.services.values_mut() {
+        service.depends_on.retain(|name| !gone.contains(name));
+        let image = service.image.as_mut();
+        if let Some(container) = image.and_then(|image| image.container.as_mut()) {
+            let is_gone = |other: &String| gone.iter().any(|name| name.as_str() == other);
+            container.begins_after.retain(|other| !is_gone(other));
         }
     }
 }

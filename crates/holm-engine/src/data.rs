@@ -330,6 +330,7 @@ fn set_up_again(code: &mut WorkspaceCode, has_setup: bool) -> Option<Move> {
             set_up: true,
             reactions: Vec::new(),
         },
+        images: Vec::new(),
     })
 }
 

@@ -21,7 +21,7 @@ use crate::view::View;
 use holm_core::config::Pattern;
 use holm_core::moves::{Reaction, SetUp, Strategy, reaction, set_up};
 use holm_core::plan::{Action, Desired, Keeper};
-use holm_core::spec::{BaseCommit, Manner, Move, Owed, WorkspaceSpec};
+use holm_core::spec::{BaseCommit, BuiltImage, Manner, Move, Owed, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub struct Assign {
     pub manner: Manner,
     /// Lines of a shallow clone's `shallow` file.
     pub shallow: Vec<String>,
+    /// The images that were built for the commit.
+    pub images: Vec<BuiltImage>,
 }
 
 /// The result of a move.
@@ -131,6 +133,7 @@ impl Inner {
             shallow: assign.shallow,
             is_there: false,
             owed: owed.unwrap_or_default(),
+            images: assign.images,
         };
         self.change_spec(&mut record, |spec| spec.moving = Some(moving.clone()))
             .await?;
@@ -161,7 +164,7 @@ impl Inner {
             .moving
             .as_ref()
             .map(|moving| moving.owed.clone());
-        let owed = owed.unwrap_or_default();
+        let owed = told(owed.unwrap_or_default(), &moving);
         let processes = if arrived.is_restarted {
             Processes::Fresh
         } else {
@@ -381,6 +384,14 @@ impl Inner {
                 spec.code.shallow.clone_from(&moving.shallow);
             }
             spec.brought.dirty = None;
+            let images = spec
+                .moving
+                .as_mut()
+                .map(|moving| std::mem::take(&mut moving.images));
+            let images = images.filter(|images| spec.take_images(images));
+            if let Some(moving) = &mut spec.moving {
+                moving.images = images.unwrap_or_default();
+            }
         })
         .await?;
         self.note_dirty(&record.id, false).await?;
@@ -397,6 +408,26 @@ impl Inner {
         progress: &Progress,
     ) -> Result<(), Fault> {
         let mut processes = processes;
+        let has_images = record
+            .spec
+            .moving
+            .as_ref()
+            .is_some_and(|it| !it.images.is_empty());
+        if has_images {
+            if processes == Processes::Older {
+                // The root of a service's image is made when the workspace starts.
+                progress.report("starting anew, because images were built", 0, 0);
+                let restart = [Action::Halt, Action::Launch];
+                self.act(record, &restart, progress).await?;
+                processes = Processes::Fresh;
+            }
+            self.change_spec(record, |spec| {
+                if let Some(moving) = &mut spec.moving {
+                    moving.images.clear();
+                }
+            })
+            .await?;
+        }
         let owes = |record: &WorkspaceRecord| {
             let moving = record.spec.moving.as_ref();
             moving.is_some_and(|moving| moving.owed.set_up)
@@ -494,6 +525,16 @@ impl Inner {
             tracing::warn!(id = %record.id, %error, "the journal keeps open entries");
         }
     }
+}
+
+/// What users see of the steps: a service whose image was built has reacted with that.
+fn told(mut owed: Owed, moving: &Move) -> Owed {
+    for (name, reaction) in &mut owed.reactions {
+        if moving.images.iter().any(|image| image.service == *name) {
+            *reaction = Reaction::Rebuild;
+        }
+    }
+    owed
 }
 
 /// The steps that follow when these paths changed.

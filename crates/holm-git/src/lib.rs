@@ -42,6 +42,7 @@ pub use repository::extent::Extent;
 pub use repository::fetch::Branch;
 pub use repository::journal::{Planned, Recovered};
 pub use repository::refs::{RecentRef, Resolved, refs_digest};
+pub use repository::tree::{Export, Tree, TreeFile, TreeFileKind};
 pub use repository::{Repository, project_id_of};
 pub use seed::{OBJECTS_INSIDE, Seed, make_git_places, seed_excluded, seed_git_dir};
 pub use turns::TurnObjects;

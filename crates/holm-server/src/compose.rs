@@ -135,6 +135,7 @@ impl App {
         let files = Files {
             holm_toml: create.config.as_deref(),
             compose: &compose,
+            built: &create.built,
         };
         let include = &create.worktree_include;
         self.judge(&project.id, files, include).await

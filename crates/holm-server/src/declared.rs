@@ -66,6 +66,7 @@ fn service_image(image: &config::Image, manifests: &Manifests) -> Option<Service
         manifest: manifests.get(&image.reference)?.clone(),
         tree: image.tree.as_ref().map(|tree| tree.as_path().to_owned()),
         volumes: image.volumes.iter().map(Name::to_string).collect(),
+        build: image.build.clone(),
         container: image.container.clone(),
     })
 }

@@ -38,6 +38,10 @@ async fn gc(
             .engine
             .collect(keep_for, collect, Progress::to(progress))
             .await;
+        let collected = match gc.all {
+            true => app.forget_builds().await.and(collected),
+            false => collected,
+        };
         let collected = with_images(&app, collected, &mut notes).await;
         app.sweep_browsers().await;
         app.sweep_secrets().await;

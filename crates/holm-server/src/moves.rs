@@ -9,11 +9,13 @@ use axum::extract::State;
 use axum::response::Response;
 use holm_api::moves::{Assign, Move, MoveEvent, Moved, Reaction, Sync};
 use holm_core::head::object_id;
+use holm_core::image_reference::ImageReference;
 use holm_core::moves::SetUp;
 use holm_core::spec::Manner;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::progress::ProgressEvent;
 use holm_engine::{Assign as Wanted, Progress};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -56,8 +58,9 @@ async fn assign(
             Manner::Refuse
         },
         shallow: assign.shallow,
+        images: Vec::new(),
     };
-    move_streaming(app, id, wanted).await
+    move_streaming(app, id, wanted, assign.built).await
 }
 
 async fn sync(
@@ -79,8 +82,9 @@ async fn sync(
         ref_name: sync.reference,
         manner: Manner::Forward,
         shallow: sync.shallow,
+        images: Vec::new(),
     };
-    move_streaming(app, id, wanted).await
+    move_streaming(app, id, wanted, sync.built).await
 }
 
 /// Moves it as if the user had typed the command: the client's own program finds the commit in the user's
@@ -111,7 +115,8 @@ async fn by_program(
 async fn move_streaming(
     app: Arc<App>,
     id: WorkspaceId,
-    wanted: Wanted,
+    mut wanted: Wanted,
+    built: BTreeMap<String, ImageReference>,
 ) -> Result<Response, Failure> {
     check(&wanted)?;
     let spec = app.engine.spec(&id).await?;
@@ -119,8 +124,12 @@ async fn move_streaming(
     let project = app.engine.project(&project).await?;
     app.require_commit(&wanted.commit, &project, "holm assign")
         .await?;
+    let (images, held) = app.built_images(&spec, built).await?;
+    wanted.images = images;
     let (progress, reports) = mpsc::unbounded_channel();
     let moving = async move {
+        // Until the images are on record, `gc` must not delete them.
+        let _held = held;
         match app.carry(&id, wanted, Progress::to(progress)).await {
             Ok(moved) => MoveEvent::Moved(Box::new(moved)),
             Err(fault) => MoveEvent::Error(error_body(&fault).error),

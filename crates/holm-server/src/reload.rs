@@ -20,6 +20,7 @@ use holm_config::compose::services::collect;
 use holm_core::compose::ComposeFiles;
 use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
 use holm_core::exec::{ExecOutput, ExecRequest};
+use holm_core::image_reference::ImageReference;
 use holm_core::layer::Maker;
 use holm_core::policy::Typed;
 use holm_core::spec::{Cache, Siblings, Volume, WorkspaceSpec};
@@ -53,12 +54,15 @@ async fn reload(
 ) -> Answer<Reloaded> {
     let spec = app.engine.spec(&id).await?;
     let texts = app.config_text(&id, &spec, &caller, &reload).await?;
-    let config = config_of(&texts)?;
+    let config = config_of(&texts, &spec)?;
     let content = digest(&texts);
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
-    let images = app.find_images(&judged.config, &spec.services).await?;
+    let mut images = app.find_images(&judged.config, &spec.services).await?;
+    if reload.dry_run {
+        images.suppose_built();
+    }
     let mut next = asked(&spec, &judged, images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
@@ -164,6 +168,7 @@ impl App {
             (Some(text), _) => Ok(ConfigText {
                 config: Some(text.clone()),
                 compose: reload.compose.clone(),
+                built: reload.built.clone(),
             }),
             (None, ReloadFrom::Inside) => self.config_inside(id, spec).await,
             (None, from) => {
@@ -197,6 +202,7 @@ impl App {
         let mut texts = ConfigText {
             config: self.read_inside(id, HOLM_TOML).await?,
             compose: ComposeFiles::default(),
+            built: BTreeMap::new(),
         };
         let Some(text) = &texts.config else {
             return Ok(texts);
@@ -308,12 +314,30 @@ fn to_api(ask: &trust::Ask) -> Ask {
     }
 }
 
-fn config_of(texts: &ConfigText) -> Result<ProjectConfig, Fault> {
+/// The images of services that are built from what they were built from before.
+fn built_before(spec: &WorkspaceSpec, config: &ProjectConfig) -> BTreeMap<String, ImageReference> {
+    let mut built = BTreeMap::new();
+    for (name, build) in config.image_builds() {
+        let service = spec.services.iter().find(|one| one.name == name.as_str());
+        let image = service.and_then(|service| service.image.as_ref());
+        if let Some(image) = image.filter(|image| image.build.as_ref() == Some(build)) {
+            built.insert(name.to_string(), image.reference.clone());
+        }
+    }
+    built
+}
+
+fn config_of(texts: &ConfigText, spec: &WorkspaceSpec) -> Result<ProjectConfig, Fault> {
     let files = Files {
         holm_toml: texts.config.as_deref(),
         compose: &texts.compose,
+        built: &BTreeMap::new(),
     };
-    files.config()
+    let mut config = files.config()?;
+    // An image stays until it is built from something else.
+    config.name_built(&built_before(spec, &config));
+    config.name_built(&texts.built);
+    Ok(config)
 }
 
 fn digest(texts: &ConfigText) -> String {
@@ -365,6 +389,14 @@ fn is_wider(ask: &trust::Ask, spec: &WorkspaceSpec, next: &WorkspaceSpec) -> boo
             let has = format!("agents.{name} = {:?}", agent.command);
             agent.name == name && agent.approved && ask.canonical == has
         }),
+        ("services", key) => {
+            let named = |spec: &WorkspaceSpec| {
+                let name = key.strip_suffix(".build")?;
+                let service = spec.services.iter().find(|one| one.name == name)?;
+                service.image.as_ref()?.build.clone()
+            };
+            named(spec).is_none() || named(spec) != named(next)
+        }
         ("project", "nested") => !spec.nested,
         ("project", "isolation") => spec.siblings == Siblings::Hidden,
         ("project", "protected_paths") => true,

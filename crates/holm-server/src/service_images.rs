@@ -6,11 +6,12 @@ use super::declared::{self, Manifests};
 use super::images::{PullWish, RulesOf, store_fault};
 use holm_core::config::ProjectConfig;
 use holm_core::egress::Policy;
-use holm_core::image_reference::ImageReference;
-use holm_core::spec::{Service, WorkspaceSpec};
+use holm_core::image_reference::{ImageDigest, ImageReference};
+use holm_core::spec::{BuiltImage, Service, WorkspaceSpec};
 use holm_core::{Code, Fault};
 use holm_engine::{Progress, try_blocking};
 use holm_image::Writing;
+use std::collections::BTreeMap;
 
 /// The images of a project's services.
 #[derive(Default)]
@@ -74,6 +75,42 @@ impl App {
         .await
     }
 
+    /// The images that a client has built for services of a workspace. Until the second part is dropped, `gc` does not
+    /// delete them.
+    pub async fn built_images(
+        &self,
+        spec: &WorkspaceSpec,
+        built: BTreeMap<String, ImageReference>,
+    ) -> Result<(Vec<BuiltImage>, Option<Writing>), Fault> {
+        let is_built_for = |name: &String| {
+            let mut services = spec.services.iter();
+            let service = services.find(|service| service.name == *name);
+            let image = service.and_then(|service| service.image.as_ref());
+            image.is_some_and(|image| image.build.is_some())
+        };
+        let wanted = built.into_iter();
+        let wanted = wanted.filter(|(name, image)| is_built_for(name) && image.is_built());
+        let wanted: Vec<_> = wanted.collect();
+        if wanted.is_empty() {
+            return Ok((Vec::new(), None));
+        }
+        let images = self.images.clone();
+        try_blocking(move || {
+            let held = images.begin().map_err(store_fault)?;
+            let found = wanted.into_iter().map(|(service, reference)| {
+                let image = images.find(&reference).map_err(store_fault)?;
+                let manifest = image.ok_or_else(unbuilt)?.manifest.digest;
+                Ok(BuiltImage {
+                    service,
+                    reference,
+                    manifest,
+                })
+            });
+            Ok((found.collect::<Result<_, Fault>>()?, Some(held)))
+        })
+        .await
+    }
+
     /// Pulls what is missing, and completes the spec of the workspace that is about to be made.
     pub async fn pull_missing(
         &self,
@@ -89,6 +126,9 @@ impl App {
             Fault::new(Code::InvalidConfig, message, hint).because(error)
         })?;
         for reference in found.missing {
+            if reference.is_built() {
+                return Err(unbuilt());
+            }
             let wish = PullWish {
                 reference: reference.clone(),
                 credentials: None,
@@ -120,10 +160,21 @@ impl Found {
         NeededImages { held, unpulled }
     }
 
+    /// Gives images that are not built yet a manifest that no image has, to show what would change.
+    pub fn suppose_built(&mut self) {
+        let unbuilt = self
+            .missing
+            .extract_if(.., |reference| reference.is_built());
+        let nothing = ImageDigest::from_bytes([0; 32]);
+        self.manifests
+            .extend(unbuilt.map(|reference| (reference, nothing.clone())));
+    }
+
     /// The manifests, if every image is here. Until this is dropped, `gc` does not delete the images.
     pub fn complete(&self) -> Result<&Manifests, Fault> {
         match self.missing.first() {
             None => Ok(&self.manifests),
+            Some(reference) if reference.is_built() => Err(unbuilt()),
             Some(reference) => Err(Fault::new(
                 Code::ImageNotFound,
                 format!("the image {reference} is not here"),
@@ -131,6 +182,14 @@ impl Found {
             )),
         }
     }
+}
+
+fn unbuilt() -> Fault {
+    Fault::new(
+        Code::ImageNotFound,
+        "the image of a service is not built",
+        "the command line builds it: type the command in the repository",
+    )
 }
 
 /// A workspace is made without the user's credentials, which only the user's own commands read.

@@ -12,10 +12,12 @@ use holm_config::user::UserConfig;
 use holm_core::compose::ComposeFiles;
 use holm_core::config::{Name, Pattern, ProjectConfig, ProtectedPath, Scope, Word};
 use holm_core::git_settings::GitSetting;
+use holm_core::image_reference::ImageReference;
 use holm_core::spec::WorkspaceSpec;
 use holm_core::trust::{Baseline, SETTINGS_DIGEST, asks, settings_asks, without_untrusted};
 use holm_core::{Code, Fault, ProjectId, trust};
 use holm_engine::store::ProjectRecord;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The files of a project that say how its workspaces are.
@@ -23,6 +25,8 @@ use std::sync::Arc;
 pub struct Files<'a> {
     pub holm_toml: Option<&'a str>,
     pub compose: &'a ComposeFiles,
+    /// The images that the client has built, by their services.
+    pub built: &'a BTreeMap<String, ImageReference>,
 }
 
 /// A configuration, and its requests.
@@ -61,6 +65,7 @@ async fn check(State(app): State<Arc<App>>, Body(check): Body<TrustCheck>) -> An
     let files = Files {
         holm_toml: check.config.as_deref(),
         compose: &check.compose,
+        built: &BTreeMap::new(),
     };
     let judged = app.judge(&id, files, &check.worktree_include).await?;
     let last = app.engine.last_approval(&id).await?;
@@ -93,6 +98,7 @@ async fn approve(
         let files = Files {
             holm_toml: approve.config.as_deref(),
             compose: &approve.compose,
+            built: &BTreeMap::new(),
         };
         let judged = app.judge(&id, files, include).await?;
         (judged.asks, judged.digest)
@@ -221,10 +227,12 @@ impl App {
 
 impl Files<'_> {
     pub fn config(self) -> Result<ProjectConfig, Fault> {
-        match self.holm_toml {
-            Some(text) => holm_config::project::parse_with(text, "holm.toml", self.compose),
-            None => Ok(ProjectConfig::default()),
-        }
+        let Some(text) = self.holm_toml else {
+            return Ok(ProjectConfig::default());
+        };
+        let mut config = holm_config::project::parse_with(text, "holm.toml", self.compose)?;
+        config.name_built(self.built);
+        Ok(config)
     }
 }
 

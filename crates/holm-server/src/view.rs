@@ -1,8 +1,8 @@
 //! Converts workspaces and projects to API types.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Port, Snapshot, Volume, Workspace};
-use holm_core::config::Limits;
+use holm_api::workspace::{Port, ServiceBuild, Snapshot, Volume, Workspace};
+use holm_core::config::{Limits, OnAssign};
 use holm_core::service::status::ServiceStatus;
 use holm_core::spec::DeclaredPort;
 use holm_engine::View;
@@ -50,6 +50,7 @@ pub fn workspace(view: View) -> Workspace {
         dirty: record.dirty.filter(|is_dirty| *is_dirty),
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
+        builds: spec.services.iter().filter_map(build).collect(),
         volumes: spec.volumes.iter().map(volume).collect(),
         // Those in force, or at the next start.
         protected_paths: protected.unwrap_or_else(|| spec.protected_paths.clone()),
@@ -72,6 +73,15 @@ pub fn workspace(view: View) -> Workspace {
         policy: None,
         numbers: None,
     }
+}
+
+fn build(service: &holm_core::spec::Service) -> Option<ServiceBuild> {
+    Some(ServiceBuild {
+        service: service.name.clone(),
+        build: service.image.as_ref()?.build.clone()?,
+        is_rebuilt: service.on_assign == OnAssign::Rebuild,
+        rebuild_when: service.rebuild_when.clone(),
+    })
 }
 
 /// Without its size, which has to be measured.

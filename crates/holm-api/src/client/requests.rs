@@ -8,7 +8,7 @@ use crate::daemon::{Doctor, Status, Stop};
 use crate::dashboard::Opened;
 use crate::disk::Disk;
 use crate::egress::EgressList;
-use crate::image::{Image, ImageList, RemoveImage};
+use crate::image::{Image, ImageList, RemoveImage, TakeImages};
 use crate::inbox::{InboxList, Notified, Notify};
 use crate::numbers::{NumbersList, WorkspaceNumbers};
 use crate::port::{Checkout, CheckoutList, PortList};
@@ -117,6 +117,8 @@ requests! {
     start: POST "/workspaces/{id}/start" (id: &WorkspaceId) -> Workspace;
     stop: POST "/workspaces/{id}/stop" (id: &WorkspaceId) -> Workspace;
     restart: POST "/workspaces/{id}/restart" (id: &WorkspaceId) -> Workspace;
+    /// Gives services images that were built again, from the next start on.
+    take_images: POST "/workspaces/{id}/images" (id: &WorkspaceId) sends TakeImages -> Workspace;
     /// Takes a snapshot of code and volumes.
     take_snapshot: POST "/workspaces/{id}/snapshots"
         (id: &WorkspaceId) sends TakeSnapshot -> Workspace;

@@ -4,8 +4,9 @@
 use super::{Input, ReadFile, Unread, read};
 use holm_core::compose::{ComposeFiles, Reading, Remark};
 use holm_core::compose_services::translate;
-use holm_core::config::{Name, ProjectConfig};
+use holm_core::config::{Name, ProjectConfig, Service};
 use holm_core::container::Source;
+use holm_core::image_build::ImageBuild;
 use holm_core::{Code, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -71,7 +72,12 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     let mut errors = Vec::new();
     let mut services = translated.services;
     for (name, from_toml) in std::mem::take(&mut config.services) {
-        if from_toml.image.is_some() || !from_toml.run.is_empty() {
+        let changes_build = from_toml
+            .image
+            .as_ref()
+            .is_some_and(|it| it.build.is_some());
+        let is_own = from_toml.image.is_some() || !from_toml.run.is_empty();
+        if is_own && !(changes_build && services.contains_key(&name)) {
             if services.insert(name.clone(), from_toml).is_some() {
                 errors.push(format!("`services.{name}` is in holm.toml and in the file"));
             }
@@ -85,6 +91,9 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
             ));
             continue;
         };
+        if let Some(build) = from_toml.image.and_then(|image| image.build) {
+            errors.extend(change_build(&name, service, build));
+        }
         service.on_assign = from_toml.on_assign;
         service.build = from_toml.build;
         service.rebuild_when = from_toml.rebuild_when;
@@ -101,15 +110,9 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     if !errors.is_empty() {
         return Err(wrong(&names, &errors));
     }
-    for service in services.values_mut() {
-        let image = service.image.as_mut();
-        let container = image.and_then(|image| image.container.as_mut());
-        for mount in container.into_iter().flat_map(|it| &mut it.mounts) {
-            if let Source::Host(path) = &mut mount.source {
-                *path = on_host(files, path);
-            }
-        }
-    }
+    services
+        .values_mut()
+        .for_each(|service| resolve_mounts(files, service));
     config.services = services;
     for (name, port) in translated.ports {
         config.ports.entry(name).or_insert(port);
@@ -127,7 +130,49 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     let warnings = translated.warnings.into_iter().map(place);
     config.compose.warnings.extend(warnings);
     config.compose.requests = reading.requests;
+    leave_out_requests_of_builds(config);
     Ok(())
+}
+
+/// Adds what `holm.toml` says of a build of the file; an error if there is none.
+fn change_build(name: &Name, service: &mut Service, by: ImageBuild) -> Option<String> {
+    match service
+        .image
+        .as_mut()
+        .and_then(|image| image.build.as_mut())
+    {
+        Some(known) => {
+            known.change(by);
+            None
+        }
+        None => Some(format!(
+            "holm.toml has `services.{name}.build`, and the file builds no image for it"
+        )),
+    }
+}
+
+/// What an image is built from is asked for as a whole.
+fn leave_out_requests_of_builds(config: &mut ProjectConfig) {
+    for service in config.services.values() {
+        let Some(image) = service.image.as_ref().filter(|image| image.build.is_some()) else {
+            continue;
+        };
+        let name = image.container.as_ref().map_or("", |it| it.name.as_str());
+        let own = ["", ".network"].map(|part| format!("services.{name}.build{part}"));
+        let requests = &mut config.compose.requests;
+        requests.retain(|request| !own.contains(&request.key));
+    }
+}
+
+/// Makes paths of the host absolute.
+fn resolve_mounts(files: &ComposeFiles, service: &mut Service) {
+    let image = service.image.as_mut();
+    let container = image.and_then(|image| image.container.as_mut());
+    for mount in container.into_iter().flat_map(|it| &mut it.mounts) {
+        if let Source::Host(path) = &mut mount.source {
+            *path = on_host(files, path);
+        }
+    }
 }
 
 /// The absolute path on the host.

@@ -1,5 +1,6 @@
 //! The stored form of a workspace's move to another commit.
 
+use super::BuiltImage;
 use crate::moves::Reaction;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,10 @@ pub struct Move {
     /// The tree has the commit.
     pub is_there: bool,
     pub owed: Owed,
+    /// The images of services that were built for the commit. Taken over when the tree has the commit; then the
+    /// processes start anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<BuiltImage>,
 }
 
 /// How to handle uncommitted changes and own commits.

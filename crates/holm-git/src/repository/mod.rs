@@ -19,6 +19,7 @@ mod plan;
 mod push;
 pub(crate) mod refs;
 mod settings;
+pub(crate) mod tree;
 mod undo;
 
 use crate::command::{Finished, Git};

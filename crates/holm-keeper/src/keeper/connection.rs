@@ -231,6 +231,7 @@ mod tests {
             manifest: format!("sha256:{}", "0".repeat(64)).parse().unwrap(),
             tree: None,
             volumes: Vec::new(),
+            build: None,
             container: None,
         });
         Service {

@@ -184,13 +184,24 @@ fn named(
             return Err(Fault::new(Code::InvalidImage, message, hint));
         }
         for name in &image.names {
-            let name = name.parse().map_err(|error| {
+            let name: ImageReference = name.parse().map_err(|error| {
                 invalid(error).with_hint("`holm image import FILE --name NAME` gives another name")
             })?;
+            refuse_name_of_build(&name)?;
             named.push((name, image.manifest.clone()));
         }
     }
     Ok(named)
+}
+
+/// Such a name stands for the inputs of a build, and only the client that ran it gives it.
+pub fn refuse_name_of_build(name: &ImageReference) -> Result<(), Fault> {
+    if !name.is_built() {
+        return Ok(());
+    }
+    let message = format!("`{name}` is the name of an image that holm builds");
+    let hint = "`holm image import FILE --name NAME` gives another name";
+    Err(Fault::new(Code::ImageRefused, message, hint))
 }
 
 fn cancelled(reference: &ImageReference) -> Fault {

@@ -10,7 +10,7 @@ mod reach;
 pub use reach::{PullWish, RulesOf};
 
 use crate::App;
-use crate::failure::{Answer, Body, Failure, bad_request, error_body};
+use crate::failure::{Answer, Body, Failure, WorkspaceKey, bad_request, error_body};
 use crate::jsonl;
 use crate::view;
 use axum::Json;
@@ -18,8 +18,9 @@ use axum::extract::State;
 use axum::response::Response;
 pub use fault::store_fault;
 use fault::{invalid, not_here};
+use holm_api::Workspace;
 use holm_api::image::{
-    Image, ImageEvent, ImageList, ImageUser, ImportImages, PullImage, RemoveImage,
+    Image, ImageEvent, ImageList, ImageUser, ImportImages, PullImage, RemoveImage, TakeImages,
 };
 use holm_core::config::EgressMode;
 use holm_core::egress::Policy;
@@ -44,6 +45,8 @@ operations! {
     post "/images/import" "image_import" import sends ImportImages streams ImageEvent until "done";
     /// Removes the name of an image that no workspace uses.
     delete "/images" "image_remove" remove sends RemoveImage -> Image;
+    /// Gives services of a workspace images that the client has built again. They are in force from its next start on.
+    post "/workspaces/{id}/images" "workspace_images" take of (WorkspaceKey) sends TakeImages -> Workspace;
 }
 
 /// The workspaces that use each image, live and in the trash.
@@ -60,6 +63,7 @@ async fn pull(
     Body(wish): Body<PullImage>,
 ) -> Result<Response, Failure> {
     let reference = parse(&wish.reference)?;
+    add::refuse_name_of_build(&reference)?;
     let credentials = wish.credentials.map(|given| Credentials {
         registry: given.registry,
         user: given.user,
@@ -117,6 +121,22 @@ async fn remove(State(app): State<Arc<App>>, Body(wish): Body<RemoveImage>) -> A
     }
 }
 
+async fn take(
+    State(app): State<Arc<App>>,
+    WorkspaceKey(id): WorkspaceKey,
+    Body(wish): Body<TakeImages>,
+) -> Answer<Workspace> {
+    let spec = app.engine.spec(&id).await?;
+    let (images, held) = app.built_images(&spec, wish.built).await?;
+    let change = move |spec: &mut WorkspaceSpec| {
+        spec.take_images(&images);
+    };
+    let view = app.engine.reload(&id, change).await?;
+    // They are on record.
+    drop(held);
+    Ok(Json(app.workspace(view).await))
+}
+
 fn refuse_used(reference: &ImageReference, image: &Image) -> Result<(), Fault> {
     if image.used_by.is_empty() {
         return Ok(());
@@ -150,6 +170,24 @@ impl App {
             bytes: swept.bytes,
         };
         Ok((swept.bytes > 0).then_some(removed))
+    }
+
+    /// Takes away the names of images that holm built and no workspace uses.
+    pub async fn forget_builds(&self) -> Result<(), Fault> {
+        let users = self.image_users().await?;
+        let images = self.images.clone();
+        try_blocking(move || {
+            for image in images.list().map_err(store_fault)? {
+                let digest = &image.manifest.digest;
+                if image.reference.is_built() && !users.contains_key(digest) {
+                    images
+                        .remove(&image.reference, digest)
+                        .map_err(store_fault)?;
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// What the user's own settings allow, for an image that no project asks for.

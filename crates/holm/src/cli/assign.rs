@@ -45,6 +45,7 @@ pub fn run(context: &Context, arguments: AssignArgs) -> Outcome {
             reference: to.reference,
             stash: arguments.stash,
             shallow: to.shallow,
+            built: to.built,
         };
         let report = moving.progress();
         let (client, id) = (moving.client(), moving.id());

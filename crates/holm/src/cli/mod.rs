@@ -9,6 +9,7 @@ mod assign;
 mod attach;
 mod audit;
 mod browser;
+mod build;
 mod carry_out;
 mod changes;
 mod check;

@@ -1,6 +1,7 @@
 //! Shared by `assign` and `sync`: finds the commit in the user's repository, sends it to the
 //! daemon, waits for services, and prints the result.
 
+use super::build::{Building, Built, State};
 use super::output::{FAINT, GOOD, WARNING, printable};
 use super::progress::Progress;
 use super::ready::{self, Display, Readied, Trouble};
@@ -12,6 +13,7 @@ use super::{Context, Outcome, clone, settings};
 use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::moves::{Move, Moved, Sync};
+use holm_core::config::Pattern;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_git::Cancel;
 
@@ -84,11 +86,45 @@ impl<'a> Moving<'a> {
             config: None,
         };
         send::send(&self.subject.client, &self.checkout, wanted, &cancel).await?;
+        let built = self.built(&resolved.commit).await?;
         Ok(Sync {
+            built,
             commit: Some(resolved.commit),
             reference: resolved.display,
             shallow: self.checkout.repository.shallow.clone(),
         })
+    }
+
+    /// The images of services that react with `rebuild`, built for this commit. What they are built from was approved
+    /// when the workspace was made.
+    async fn built(&self, commit: &str) -> Result<Built, Fault> {
+        let building = Building {
+            context: self.context,
+            client: self.client(),
+            checkout: &self.checkout,
+            state: State::Commit(Some(commit.to_owned())),
+        };
+        let mut wanted = Vec::new();
+        let mut changed = None;
+        for one in self.workspace.builds.iter().filter(|one| one.is_rebuilt) {
+            let before = self.workspace.commit.as_deref();
+            if let Some(before) = before.filter(|_| !one.rebuild_when.is_empty()) {
+                let changed = match &mut changed {
+                    Some(changed) => changed,
+                    none => none.insert(building.changed_since(before).await?),
+                };
+                let patterns = one.rebuild_when.iter();
+                let patterns: Vec<_> = patterns.filter_map(|it| Pattern::parse(it).ok()).collect();
+                if !changed
+                    .iter()
+                    .any(|path| patterns.iter().any(|it| it.matches(path)))
+                {
+                    continue;
+                }
+            }
+            wanted.push((one.service.clone(), one.build.clone()));
+        }
+        building.all(wanted.into_iter()).await
     }
 
     /// Reports progress.

@@ -221,7 +221,7 @@ impl Step {
         let (name, text) = match (first, place.strip_prefix("seed of ")) {
             ("checking", _) => ("code", String::new()),
             ("setup", _) => ("setup", text.to_owned()),
-            ("pull" | "unpack" | "read", _) => (first, text.to_owned()),
+            ("pull" | "unpack" | "read" | "build", _) => (first, text.to_owned()),
             (_, Some(volume)) => {
                 let volume = volume.split(' ').next().unwrap_or_default();
                 ("data", format!("{volume}: {text}"))

@@ -1,5 +1,6 @@
 //! `holm reload`: applies a changed `holm.toml` to workspaces, after showing what changes.
 
+use super::build::{Building, Built, State};
 use super::completions::labels;
 use super::figures;
 use super::output::{self, FAINT, GOOD, STRONG, WARNING, printable};
@@ -12,6 +13,7 @@ use holm_api::Workspace;
 use holm_api::client::Client;
 use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
 use holm_core::compose::ComposeFiles;
+use holm_core::image_build::ImageBuild;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::try_blocking;
 use serde_json::json;
@@ -145,7 +147,9 @@ async fn one(context: &Context, subject: &Subject, arguments: &ReloadArgs) -> Re
     if !shown.asks.is_empty() && !arguments.yes {
         approve(context, &taken.workspace.label, &shown).await?;
     }
+    let built = built(context, subject, &taken.workspace, &look).await?;
     let apply = Reload {
+        built,
         dry_run: false,
         content: Some(shown.content),
         approve: true,
@@ -187,6 +191,7 @@ async fn text(
         let texts = ConfigText {
             config: None,
             compose: ComposeFiles::default(),
+            built: Built::new(),
         };
         return Ok((texts, format!("inside {}", workspace.label)));
     }
@@ -212,7 +217,42 @@ async fn text(
     } else {
         Some(text.unwrap_or_default())
     };
-    Ok((ConfigText { config, compose }, place))
+    let texts = ConfigText {
+        config,
+        compose,
+        built: Built::new(),
+    };
+    Ok((texts, place))
+}
+
+/// The images of services that are built from something else than before.
+async fn built(
+    context: &Context,
+    subject: &Subject,
+    workspace: &Workspace,
+    look: &Reload,
+) -> Result<Built, Fault> {
+    let config = user_checkout::config_with(look.config.as_deref(), &look.compose)?;
+    let is_known = |name: &str, build: &ImageBuild| {
+        let mut known = workspace.builds.iter();
+        known.any(|one| one.service == name && one.build == *build)
+    };
+    let builds = config
+        .image_builds()
+        .map(|(name, build)| (name.to_string(), build.clone()));
+    let new: Vec<_> = builds
+        .filter(|(name, build)| !is_known(name, build))
+        .collect();
+    if new.is_empty() {
+        return Ok(Built::new());
+    }
+    let building = Building {
+        context,
+        client: &subject.client,
+        checkout: &subject.repository(workspace).await?,
+        state: State::of(look.from == ReloadFrom::Checkout, workspace.commit.clone()),
+    };
+    building.all(new.into_iter()).await
 }
 
 /// Whether a running workspace has another file inside than the one in force.

@@ -246,13 +246,6 @@ fn what_is_wrong_is_named_and_what_has_no_effect_too() {
             .contains("compose.yaml:4:5"),
         "{wrong}"
     );
-    repository.write("compose.yaml", "services:\n  web:\n    build: .\n");
-    repository.commit("build");
-    let wrong = repository.holm(&["up", "x", "--json"]).error(2);
-    assert!(
-        wrong["message"].as_str().unwrap().contains("Dockerfile"),
-        "{wrong}"
-    );
     repository.write(
         "compose.yaml",
         "services:\n  web:\n    image: redis:7\n    mem_limit: 1g\n    ports: [6379]\n    command: redis-server --protected-mode no\n",

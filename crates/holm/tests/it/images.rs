@@ -367,7 +367,10 @@ fn images_are_imported_from_files_directories_and_engines() {
             .ends_with("failed: no such image"),
         "{failed}"
     );
-    let absent = import("podman:app").error(1);
+    let bin = island.home().join("bin");
+    let mut without =
+        island.holm_command(&island.home(), &["image", "import", "podman:app", "--json"]);
+    let absent = Ran::new(without.env("PATH", bin)).error(1);
     assert!(
         absent["message"]
             .as_str()
@@ -401,9 +404,14 @@ fn is_empty(directory: &Path) -> bool {
 
 /// An OCI archive as `docker save` of new versions writes it.
 fn archive(source: &Image) -> Vec<u8> {
+    archive_with(source, &index(&source.manifest))
+}
+
+/// As [`archive`], with this index.
+pub fn archive_with(source: &Image, index: &[u8]) -> Vec<u8> {
     let mut tar = Tar::default()
         .file("oci-layout", b"{}")
-        .file("index.json", &index(&source.manifest));
+        .file("index.json", index);
     for blob in source.blobs.iter().chain([&source.manifest]) {
         let path = format!("blobs/sha256/{}", digest_of(blob).hex());
         tar = tar.file(&path, blob);

@@ -6,6 +6,7 @@ use super::include::Included;
 use super::notes::{LeftBehind, has_notable};
 use super::start::Start;
 use crate::cli::Context;
+use crate::cli::build::{Building, Built, State};
 use crate::cli::left::{Left, Missing};
 use crate::cli::origin::{Origin, StartArgs};
 use crate::cli::secret::read::{self, Found};
@@ -88,10 +89,21 @@ pub async fn prepare(
         }
         Granted::Nothing => Found::default(),
     };
+    let building = Building {
+        context,
+        client: &client,
+        checkout: &checkout,
+        state: State::of(arguments.start.dirty, origin.commit()),
+    };
+    let built = built(building, &origin, granted).await?;
     let coming = coming(&origin);
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
+    request.built = built;
     request.notes = notes;
+    request
+        .notes
+        .extend(note_of_turn(arguments, &request.built));
     request.notes.extend(secrets.notes.iter().cloned());
     Ok(Prepared {
         client,
@@ -103,6 +115,23 @@ pub async fn prepare(
         secrets,
         coming,
     })
+}
+
+/// The images of services that are built from the project's own Dockerfiles.
+async fn built(building: Building<'_>, origin: &Origin, granted: Granted) -> Result<Built, Fault> {
+    if granted == Granted::Nothing {
+        return Ok(Built::new());
+    }
+    let builds = origin.config.image_builds();
+    let builds = builds.map(|(name, build)| (name.to_string(), build.clone()));
+    building.all(builds).await
+}
+
+/// The client has the turn's commit, and not its files.
+fn note_of_turn(arguments: &UpArgs, built: &Built) -> Option<String> {
+    let is_of_turn = arguments.at.is_some() && !built.is_empty();
+    let note = "images were built from the commit that the turn started from, without its changes";
+    is_of_turn.then(|| note.to_owned())
 }
 
 /// The steps of a creation, in their order.
@@ -310,6 +339,7 @@ fn request(
         home: path_text(&DaemonUser::current()?.home()?)?,
         config: check.config,
         compose: check.compose,
+        built: Built::new(),
         worktree_include: check.worktree_include,
         untrusted: arguments.untrusted,
         allow_degraded: arguments.allow_degraded.clone(),
