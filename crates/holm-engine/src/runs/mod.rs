@@ -453,7 +453,7 @@ fn order(record: &RunRecord, new: &NewRun) -> RunOrder {
         env: new.env.clone(),
         message: new.message.clone().unwrap_or_default(),
         timeout_ms: record.details.timeout_ms,
-        asker: new.asker.clone(),
+        asker: new.asker,
     }
 }
 
