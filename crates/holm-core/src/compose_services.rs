@@ -94,11 +94,11 @@ impl<'a> Work<'a> {
             match name_of(name) {
                 Ok(short) => match self.names.iter().find(|(_, other)| **other == short) {
                     Some((other, _)) => self.errors.push(format!(
-                        "the services `{other}` and `{name}` would both be `{short}` in a workspace"
+                        "`services.{name}` and `services.{other}` would both be `{short}` in a workspace"
                     )),
                     None => drop(self.names.insert(name, short)),
                 },
-                Err(error) => self.errors.push(error),
+                Err(error) => self.errors.push(format!("`services.{name}`: {error}")),
             }
         }
     }
