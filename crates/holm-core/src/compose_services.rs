@@ -436,6 +436,7 @@ impl<'a> Work<'a> {
                     Source::Volume {
                         name: volume.to_string(),
                         subpath: mount.subpath.as_ref().map(PathBuf::from),
+                        no_copy: mount.nocopy,
                     }
                 }
                 (MountKind::Volume, None) => Source::Image,
@@ -471,6 +472,7 @@ impl<'a> Work<'a> {
             path: place_of_volume(short.as_str()),
             policy: Policy::Isolated,
             seed: Vec::new(),
+            first_start: None,
             seed_inputs: Vec::new(),
             single: false,
         };

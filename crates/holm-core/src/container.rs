@@ -52,6 +52,9 @@ pub enum Source {
     Volume {
         name: String,
         subpath: Option<PathBuf>,
+        /// A new one begins empty, and not with what the image has there.
+        #[serde(default)]
+        no_copy: bool,
     },
     /// What the image has there, also where another mount would hide it: an anonymous volume.
     Image,

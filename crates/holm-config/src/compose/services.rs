@@ -8,6 +8,7 @@ use holm_core::compose::{ComposeFiles, Reading, Remark};
 use holm_core::compose_services::{Translated, translate};
 use holm_core::config::{Name, ProjectConfig, Service};
 use holm_core::container::Source;
+use holm_core::first_start;
 use holm_core::image_build::ImageBuild;
 use holm_core::{Code, Fault};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,6 +128,7 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     for (name, volume) in translated.volumes {
         config.volumes.entry(name).or_insert(volume);
     }
+    first_start::plan(config).map_err(|error| wrong(&[format!("holm.toml: {error}")]))?;
     config.compose.warnings = reading.warnings;
     let warnings = translated.warnings.into_iter();
     config

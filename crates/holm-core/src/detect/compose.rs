@@ -9,7 +9,7 @@ use super::{Found, focus};
 use crate::compose::{MountKind, Service as FromFile, Stack};
 use crate::compose_services::Translated;
 use crate::config;
-use crate::container::Attachment;
+use crate::container::{Attachment, Source};
 
 /// A Compose file as `holm up` would read it.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +62,12 @@ pub fn add(composition: &Composition, parts: &mut [Part], proposal: &mut Proposa
         composed.databases = services
             .clone()
             .filter_map(|(name, service)| access(name.as_str(), service, &composition.stack))
+            .collect();
+        composed.forked = services
+            .clone()
+            .filter_map(|(name, service)| {
+                Some((data_volume(service, &composition.stack)?, name.to_string()))
+            })
             .collect();
         composed.services = services.map(|(name, _)| name.to_string()).collect();
         let ports = composition.translated.ports.iter();
@@ -215,6 +221,20 @@ fn access(name: &str, service: &config::Service, stack: &Stack) -> Option<(Strin
         database,
     };
     Some((name.to_owned(), access))
+}
+
+/// The volume with the data of a database.
+fn data_volume(service: &config::Service, stack: &Stack) -> Option<String> {
+    let container = service.image.as_ref()?.container.as_ref()?;
+    // A new Redis has no data.
+    kind(stack.services.get(&container.name)?).filter(|kind| *kind != Kind::Redis)?;
+    container
+        .mounts
+        .iter()
+        .find_map(|mount| match &mount.source {
+            Source::Volume { name, .. } if !mount.read_only => Some(name.clone()),
+            _ => None,
+        })
 }
 
 /// The word after an option of the command.

@@ -72,6 +72,12 @@ fn toml(proposal: &Proposal) -> String {
         let path = line(&format!("~/{name}"));
         lines.push(format!("\n[volumes.{name}]\npath = {path}\n{policy}"));
     }
+    for (name, service) in proposal.compose.iter().flat_map(|it| &it.forked) {
+        let reason =
+            format!("the first start of {service} makes the data, each workspace gets a copy");
+        let policy = beside("policy = \"fork\"", &reason);
+        lines.push(format!("\n[volumes.{name}]\n{policy}"));
+    }
     for it in &proposal.suggestions {
         lines.push(String::new());
         suggestion(it, &mut lines);

@@ -57,6 +57,7 @@ mod company_network;
 mod compare;
 mod completions;
 mod compose;
+mod compose_data;
 mod container;
 mod contract;
 mod counts;

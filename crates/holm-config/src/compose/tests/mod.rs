@@ -6,6 +6,7 @@
 mod documents;
 mod hostile;
 mod peer;
+mod seeds;
 
 use super::{Input, Unread, read};
 use serde_json::{Value, json};

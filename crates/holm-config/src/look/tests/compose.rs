@@ -36,6 +36,7 @@ fn databases_of_a_file_for_a_program_beside_it() {
             "setup npm ci",
             "compose compose.yaml runs db session-store",
             "service web:3000 = npm run dev DATABASE_URL=postgres://shop:hunter%2F2@127.0.0.1:5433/shop_dev REDIS_URL=redis://:hunter2@session-store:6379 after db session-store",
+            "volume pg",
             "maybe include .env",
         ],
     );
@@ -45,6 +46,8 @@ fn databases_of_a_file_for_a_program_beside_it() {
         "compose = \"compose.yaml\"            # its services: db, session-store",
         "# Its URL has the password that the Compose file shows.",
         "depends_on = [\"db\", \"session-store\"]",
+        "[volumes.pg]",
+        "policy = \"fork\"                     # the first start of db makes the data, each workspace gets a copy",
     ] {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
