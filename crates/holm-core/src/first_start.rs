@@ -82,8 +82,8 @@ pub fn described(service: &config::Service) -> String {
         begins_after: Vec::new(),
         ..container
     });
-    let reference = image.map(|image| image.reference.to_string());
-    format!("{reference:?} {container:?} {:?}", service.env)
+    let name = image.map(|image| (image.reference.to_string(), &image.build));
+    format!("{name:?} {container:?} {:?}", service.env)
 }
 
 /// The end of the key of a seed that was made with this image.

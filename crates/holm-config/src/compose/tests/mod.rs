@@ -5,6 +5,7 @@
 
 mod documents;
 mod hostile;
+mod names;
 mod peer;
 mod seeds;
 
