@@ -63,9 +63,8 @@ async fn reload(
     if reload.dry_run {
         images.suppose_built();
     }
-    let manifests = images.complete()?;
     let (volumes, caches) = app.declared_data(&project, &spec, &judged, &images).await?;
-    let mut next = asked(&spec, &judged, manifests);
+    let mut next = asked(&spec, &judged, images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
     next.caches = data.caches;

@@ -26,6 +26,7 @@ fn services(compose: &str) -> Vec<Service> {
                 tree: None,
                 volumes: Vec::new(),
                 container: image.container,
+                build: None,
             }),
             ready: None,
             depends_on: Vec::new(),
