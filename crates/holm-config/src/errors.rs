@@ -71,6 +71,13 @@ impl ConfigErrors {
     pub fn errors(&self) -> &[ConfigError] {
         &self.errors
     }
+
+    /// Each as `file:line:column: what`.
+    pub fn lines(&self) -> Vec<String> {
+        let line =
+            |it: &ConfigError| format!("{}:{}:{}: {}", self.origin, it.line, it.column, it.what);
+        self.errors.iter().map(line).collect()
+    }
 }
 
 impl fmt::Display for ConfigErrors {

@@ -189,6 +189,7 @@ fn volume(name: &str, node: &Node<'_>) -> Option<Volume> {
         path,
         policy: node.word("policy").unwrap_or(Policy::Isolated),
         seed: node.texts("seed").unwrap_or_default(),
+        first_start: None,
         seed_inputs: node.list("seed_inputs", Pattern::parse).unwrap_or_default(),
         single: node.is_set("single"),
     })

@@ -4,10 +4,11 @@
 //! workspace: `My_Web` is `my-web`, and programs find it by both.
 
 use crate::compose::{
-    Build, Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
+    Build, Condition, Grant, Healthcheck, Hook as FromFileHook, Material, MountKind,
+    Service as FromFile, Stack,
 };
 use crate::config::{self, Image, Name, Place, Policy, Probe, Ready, Restart, Volume};
-use crate::container::{Attachment, Container, Mount, OwnNetwork, Published, Source};
+use crate::container::{Attachment, Container, Hook, Mount, OwnNetwork, Published, Source};
 use crate::image_build::{ImageBuild, WrittenBuild};
 use crate::image_reference::ImageReference;
 use crate::service_network;
@@ -94,11 +95,11 @@ impl<'a> Work<'a> {
             match name_of(name) {
                 Ok(short) => match self.names.iter().find(|(_, other)| **other == short) {
                     Some((other, _)) => self.errors.push(format!(
-                        "the services `{other}` and `{name}` would both be `{short}` in a workspace"
+                        "`services.{name}` and `services.{other}` would both be `{short}` in a workspace"
                     )),
                     None => drop(self.names.insert(name, short)),
                 },
-                Err(error) => self.errors.push(error),
+                Err(error) => self.errors.push(format!("`services.{name}`: {error}")),
             }
         }
     }
@@ -131,14 +132,11 @@ impl<'a> Work<'a> {
             Some(1) | None => {}
             Some(_) => self.warn(name, "scale", "is more than 1; one instance runs"),
         }
-        let hooks = [
-            ("pre_start", &service.pre_start),
-            ("post_start", &service.post_start),
-            ("pre_stop", &service.pre_stop),
-        ];
-        for (key, _) in hooks.iter().filter(|(_, hooks)| !hooks.is_empty()) {
-            let what = "holm runs no hooks; a service with `depends_on` can do it";
-            self.errors.push(format!("`services.{name}.{key}`: {what}"));
+        if !service.pre_start.is_empty() {
+            let what =
+                "holm starts no container before another; a service with `depends_on` can do it";
+            self.errors
+                .push(format!("`services.{name}.pre_start`: {what}"));
         }
         let Some((reference, build)) = self.image(name, service) else {
             return;
@@ -150,7 +148,7 @@ impl<'a> Work<'a> {
             name: name.to_owned(),
             entrypoint: service.entrypoint.clone(),
             command: service.command.clone(),
-            environment: environment(service),
+            environment: given(&service.environment),
             user: service.user.clone(),
             directory: service.working_dir.clone(),
             hostname: service.hostname.clone(),
@@ -161,6 +159,8 @@ impl<'a> Work<'a> {
             network: self.network(number, service, published),
             is_job: self.is_job(name),
             begins_after,
+            post_start: self.hooks(name, "post_start", &service.post_start),
+            pre_stop: self.hooks(name, "pre_stop", &service.pre_stop),
         };
         let translated = config::Service {
             run: String::new(),
@@ -180,6 +180,22 @@ impl<'a> Work<'a> {
             env: BTreeMap::new(),
         };
         self.done.services.insert(short, translated);
+    }
+
+    fn hooks(&mut self, name: &str, key: &str, hooks: &[FromFileHook]) -> Vec<Hook> {
+        if hooks
+            .iter()
+            .any(|hook| hook.privileged || hook.user.is_some())
+        {
+            let what = "runs as the user of the service, without privileges";
+            self.warn(name, key, what);
+        }
+        let hooks = hooks.iter().map(|hook| Hook {
+            command: hook.command.clone(),
+            directory: hook.working_dir.clone(),
+            environment: given(&hook.environment),
+        });
+        hooks.filter(|hook| !hook.command.is_empty()).collect()
     }
 
     /// The name of the image, and what it is built from. What has `build` is built, whatever `image` says.
@@ -436,6 +452,7 @@ impl<'a> Work<'a> {
                     Source::Volume {
                         name: volume.to_string(),
                         subpath: mount.subpath.as_ref().map(PathBuf::from),
+                        no_copy: mount.nocopy,
                     }
                 }
                 (MountKind::Volume, None) => Source::Image,
@@ -471,6 +488,7 @@ impl<'a> Work<'a> {
             path: place_of_volume(short.as_str()),
             policy: Policy::Isolated,
             seed: Vec::new(),
+            first_start: None,
             seed_inputs: Vec::new(),
             single: false,
         };
@@ -532,9 +550,10 @@ fn material(grant: &Grant, declared: Option<&Material>, place: &str) -> Result<M
     })
 }
 
-fn environment(service: &FromFile) -> Vec<(String, String)> {
-    let variables = service.environment.iter();
+/// Variables with a value.
+fn given(variables: &BTreeMap<String, Option<String>>) -> Vec<(String, String)> {
     variables
+        .iter()
         .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
         .collect()
 }

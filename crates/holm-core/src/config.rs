@@ -188,6 +188,8 @@ pub struct Volume {
     pub path: Place,
     pub policy: Policy,
     pub seed: Vec<String>,
+    /// The service of a Compose file whose first start makes the seed.
+    pub first_start: Option<Name>,
     pub seed_inputs: Vec<Pattern>,
     /// For a shared volume: only one workspace at a time may run with it.
     pub single: bool,

@@ -29,6 +29,22 @@ pub struct Container {
     pub is_job: bool,
     /// Services that have to run, but need not be ready, before it starts.
     pub begins_after: Vec<String>,
+    /// Run beside the program when it has started.
+    #[serde(default)]
+    pub post_start: Vec<Hook>,
+    /// Run beside the program before it is asked to end.
+    #[serde(default)]
+    pub pre_stop: Vec<Hook>,
+}
+
+/// A command that runs beside a service's own program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hook {
+    pub command: Vec<String>,
+    /// `None`: the service's.
+    pub directory: Option<String>,
+    pub environment: Vec<(String, String)>,
 }
 
 /// One file or directory that its programs see.
@@ -52,6 +68,9 @@ pub enum Source {
     Volume {
         name: String,
         subpath: Option<PathBuf>,
+        /// A new one begins empty, and not with what the image has there.
+        #[serde(default)]
+        no_copy: bool,
     },
     /// What the image has there, also where another mount would hide it: an anonymous volume.
     Image,

@@ -7,7 +7,6 @@
 
 mod command;
 mod compose;
-mod compose_entry;
 mod database;
 mod database_url;
 mod devcontainer;
@@ -30,8 +29,9 @@ mod sample;
 mod source;
 mod write;
 
+pub use compose::{Composition, file as compose_file};
 pub use document::Document;
-pub use proposal::{Proposal, Service, Sign, Step};
+pub use proposal::{Composed, Proposal, Service, Sign, Step};
 
 use directory::Directory;
 use proposal::Part;
@@ -48,6 +48,8 @@ pub struct Found {
     pub ignored: Vec<String>,
     /// The directory in which the command was typed, without a trailing `/`; empty for the root.
     pub current: String,
+    /// The file that [`compose_file`] names.
+    pub compose: Option<Composition>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,14 +81,6 @@ const COMPOSE: [&str; 8] = [
     "compose.dev.yml",
     "docker-compose.dev.yml",
     "docker-compose.local.yml",
-];
-
-/// Further files that Compose reads; the proposal only mentions them.
-const COMPOSE_OVERRIDES: [&str; 4] = [
-    "compose.override.yaml",
-    "compose.override.yml",
-    "docker-compose.override.yaml",
-    "docker-compose.override.yml",
 ];
 
 /// The development file first, then the general one.
@@ -191,9 +185,6 @@ pub fn wanted(listing: &BTreeSet<String>) -> Vec<(String, Form)> {
 
 fn form(path: &str) -> Option<Form> {
     let name = path.rsplit('/').next()?;
-    if COMPOSE.contains(&name) && path.matches('/').count() <= 2 {
-        return Some(Form::Yaml);
-    }
     if environment::SAMPLES.contains(&name) {
         return Some(Form::Text);
     }
@@ -225,9 +216,10 @@ pub fn propose(found: &Found) -> Proposal {
         join::replace_programs(&mut parts, procfile);
     }
     name_after_frameworks(&mut parts);
-    let composed = gather::composed(root, focus);
-    let forwarded = devcontainer::read(root);
-    join::join(&mut proposal, parts, composed, forwarded);
+    if let Some(composition) = &found.compose {
+        compose::add(composition, &mut parts, &mut proposal);
+    }
+    join::join(&mut proposal, parts, devcontainer::read(root));
     environment::settings(found, &mut proposal);
     unusable(found, &mut proposal);
     let mut seen = BTreeSet::new();
@@ -267,13 +259,8 @@ fn name_after_frameworks(parts: &mut [Part]) {
     }
 }
 
-/// Names files that could not be used or are not read.
+/// Names files that could not be used.
 fn unusable(found: &Found, proposal: &mut Proposal) {
-    for name in COMPOSE_OVERRIDES {
-        if found.listing.contains(name) {
-            proposal.remarks.push(format!("{name} was not read"));
-        }
-    }
     for (path, content) in &found.contents {
         if let Content::Unusable(why) = content {
             proposal.remarks.push(format!("{path} was not used: {why}"));

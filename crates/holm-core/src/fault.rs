@@ -191,7 +191,7 @@ codes! {
     StartFailed, "start_failed", Failed, "the workspace could not be started";
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
-    SeedFailed, "seed_failed", Failed, "a command of a volume's `seed` failed, or what it left running did not end";
+    SeedFailed, "seed_failed", Failed, "a command of a volume's `seed` failed, or the first start of the service that fills it, or what was running did not end";
     CheckFailed, "check_failed", Failed, "a check of the project failed on this tree, or was cancelled";
     ExecFailed, "exec_failed", Failed, "the command could not be run inside";
     Cancelled, "cancelled", Failed, "the operation was cancelled and undone";

@@ -47,6 +47,7 @@ pub mod environment;
 pub mod exec;
 pub mod fault;
 pub mod files;
+pub mod first_start;
 pub mod fitness;
 pub mod git_settings;
 pub mod head;

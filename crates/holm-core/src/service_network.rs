@@ -6,7 +6,7 @@
 use crate::container::{Attachment, OwnNetwork};
 use crate::spec::Service;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Addresses of services. The workspace's own and those that stand for names outside are in 198.18.0.0/16.
 pub const RANGE: (Ipv4Addr, u8) = (Ipv4Addr::new(198, 19, 0, 0), 16);
@@ -114,6 +114,41 @@ pub fn names(services: &[Service]) -> Vec<(Ipv4Addr, String)> {
         .into_iter()
         .map(|(name, address)| (address, name))
         .collect()
+}
+
+/// What a name means for a program that asks a DNS server, by the address that asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    Services(Vec<Ipv4Addr>),
+    /// The name does not exist for it.
+    Nothing,
+    /// It is not the name of a service.
+    Elsewhere,
+}
+
+/// A service finds those of its own networks, and nothing else if all of them are internal. The workspace itself finds all.
+pub fn meaning(services: &[Service], asking: IpAddr, name: &str) -> Meaning {
+    let name = name.trim_end_matches('.');
+    let is_meant = |known: &str| known.eq_ignore_ascii_case(name);
+    let mut own = with_own_network(services).map(|(_, own)| own);
+    let own = own.find(|own| IpAddr::V4(own.address) == asking);
+    let found: BTreeSet<Ipv4Addr> = match own {
+        Some(own) => with_own_network(services)
+            .filter(|(other, network)| names_for(own, other, network).into_iter().any(is_meant))
+            .map(|(_, network)| network.address)
+            .collect(),
+        None => names(services)
+            .into_iter()
+            .filter(|(_, known)| is_meant(known))
+            .map(|(address, _)| address)
+            .collect(),
+    };
+    let is_hidden = || names(services).iter().any(|(_, known)| is_meant(known));
+    match own {
+        _ if !found.is_empty() => Meaning::Services(found.into_iter().collect()),
+        Some(own) if own.is_internal || is_hidden() => Meaning::Nothing,
+        _ => Meaning::Elsewhere,
+    }
 }
 
 /// The service whose network namespace this one is in, by its index. `None`: it is in the workspace's.

@@ -200,6 +200,9 @@ pub struct Seed {
     /// The key of its layer.
     pub key: String,
     pub commands: Vec<String>,
+    /// The service whose first start makes it, in place of commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// Other code built it, and this workspace must not.
     #[serde(default)]
     pub borrowed: bool,

@@ -12,7 +12,7 @@ use crate::driver::Observation;
 use crate::engine::Inner;
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
-use holm_core::config::Policy;
+use holm_core::first_start;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
 use holm_core::spec::{Brought, Network, Origin, Purpose, Seed, Setup, Volume, WorkspaceSpec};
@@ -202,17 +202,31 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
             (Purpose::Setup(setup), None, Vec::new())
         }
         Needed::Seed(volume, seed) => {
-            let empty = Volume {
-                policy: Policy::Isolated,
-                seed: None,
-                generation: 0,
-                snapshot: None,
-                ..volume.clone()
-            };
             let setup = asked.layers.setup.clone();
-            (Purpose::Seed(seed.clone()), setup, vec![empty])
+            (
+                Purpose::Seed(seed.clone()),
+                setup,
+                vec![first_start::emptied(volume)],
+            )
         }
     };
+    let mut volumes = volumes;
+    let mut services = Vec::new();
+    let mut secrets = asked.secrets.clone();
+    if let Needed::Seed(
+        volume,
+        Seed {
+            service: Some(name),
+            ..
+        },
+    ) = needed
+    {
+        let (service, others) = first_start::alone(asked, name, volume);
+        services = service;
+        volumes.extend(others);
+        // A seed is shared, so it gets none.
+        secrets.clear();
+    }
     let word = match needed {
         Needed::Setup(_) => "setup",
         Needed::Seed(..) => "seed",
@@ -232,7 +246,8 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         // `setup` may have to change files that agents must not; the result is checked afterwards.
         protected_paths: Vec::new(),
         home_copies: given_home_files(asked, &purpose),
-        services: Vec::new(),
+        services,
+        secrets,
         network: Network {
             ports: Vec::new(),
             names: Vec::new(),

@@ -70,11 +70,11 @@ impl App {
         notes.extend(said);
         let (config, start) = (&judged.config, Start::of(create, &root, &home));
         let caches = self.caches(&start, project, config).await?;
-        let volumes = self.volumes(&start, project, config).await?;
+        let images = self.find_images(config, &[]).await?;
+        let volumes = self.volumes(&start, project, config, &images).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
         notes.extend(said_of_compose(config).chain(create.notes.iter().cloned()));
-        let images = self.find_images(config, &[]).await?;
         let spec = WorkspaceSpec {
             version: Version,
             id: String::new(),

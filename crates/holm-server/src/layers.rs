@@ -1,10 +1,13 @@
 //! Which layers a workspace gets: the key of its setup, and the checkout's build output.
 
 use super::secrets::Sources;
+use super::service_images::Found;
 use super::trust::Judged;
 use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::config::{Name, Pattern, Policy, ProjectConfig};
+use holm_core::first_start;
+use holm_core::image_reference::ImageDigest;
 use holm_core::layer::{self, Choice, Ingredients, Layer, LayerKey, Maker, SeedIngredients};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::spec::{Brought, Cache, Layers, Seed, Setup, Volume};
@@ -52,6 +55,8 @@ struct SeedWish<'a> {
     name: &'a Name,
     path: &'a Path,
     commands: &'a [String],
+    /// The service whose first start makes it, with its image if that is here.
+    service: Option<(&'a str, Option<&'a ImageDigest>)>,
     patterns: &'a [Pattern],
     env: &'a [(String, String)],
 }
@@ -302,6 +307,7 @@ impl App {
         start: &Start<'_>,
         project: &ProjectRecord,
         config: &ProjectConfig,
+        images: &Found,
     ) -> Result<Vec<Volume>, Fault> {
         let Start { root, home, .. } = start;
         let driver = self.engine.drivers().require(config.project.driver)?;
@@ -309,11 +315,31 @@ impl App {
         for (name, volume) in &config.volumes {
             let path = volume.path.resolve(root, home);
             let mut seed = None;
-            if volume.policy == Policy::Fork && !volume.seed.is_empty() {
+            let first_start = volume.first_start.as_ref();
+            let first_start = first_start.and_then(|name| config.services.get_key_value(name));
+            let has_seed = !volume.seed.is_empty() || first_start.is_some();
+            if volume.policy == Policy::Fork && has_seed {
+                let commands = match first_start {
+                    Some((_, service)) => {
+                        vec![digest(
+                            first_start::described(service).as_bytes(),
+                            KEY_LENGTH,
+                        )]
+                    }
+                    None => volume.seed.clone(),
+                };
+                let service = first_start.map(|(name, service)| {
+                    let image = service.image.as_ref();
+                    (
+                        name.as_str(),
+                        image.and_then(|image| images.manifests.get(&image.reference)),
+                    )
+                });
                 let wish = SeedWish {
                     name,
                     path: &path,
-                    commands: &volume.seed,
+                    commands: &commands,
+                    service,
                     patterns: &volume.seed_inputs,
                     env: &declared::variables(&config.env),
                 };
@@ -356,10 +382,18 @@ impl App {
                 continue;
             }
             let name = Name::parse(&volume.name).map_err(damaged)?;
+            let service = seed.service.clone();
+            let service = service.as_deref().map(|name| {
+                let mut services = spec.services.iter();
+                let service = services.find(|service| service.name == name);
+                let image = service.and_then(|service| service.image.as_ref());
+                (name, image.map(|image| &image.manifest))
+            });
             let wish = SeedWish {
                 name: &name,
                 path: &volume.path,
                 commands: &seed.commands,
+                service,
                 patterns: &inputs,
                 env: &spec.env,
             };
@@ -389,15 +423,18 @@ impl App {
             ),
             only: None,
         };
+        let image = wish.service.and_then(|(_, image)| image);
+        let suffix = image.map(first_start::suffix).unwrap_or_default();
         let key = |only| {
             ingredients.only = only;
-            let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH);
+            let inputs = digest(&layer::canonical_seed(&ingredients), KEY_LENGTH) + suffix;
             LayerKey::volume(project.id.as_str(), wish.name, &inputs)
         };
         let (key, borrowed) = chosen(driver, start.maker, key).await?;
         Ok(Seed {
             key,
             commands: wish.commands.to_vec(),
+            service: wish.service.map(|(name, _)| name.to_owned()),
             borrowed,
         })
     }

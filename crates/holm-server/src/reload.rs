@@ -8,6 +8,7 @@ use super::caller::Caller;
 use super::declared::Manifests;
 use super::failure::{Answer, Body, WorkspaceKey};
 use super::layers::Start;
+use super::service_images::Found;
 use super::trust::{Files, Judged};
 use super::{App, compose, declared, takeover};
 use crate::helper::program;
@@ -58,11 +59,11 @@ async fn reload(
     let content = digest(&texts);
     let project = project_of(&spec)?;
     let judged = app.judge_after(&project, config, Some(&spec)).await?;
-    let (volumes, caches) = app.declared_data(&project, &spec, &judged).await?;
     let mut images = app.find_images(&judged.config, &spec.services).await?;
     if reload.dry_run {
         images.suppose_built();
     }
+    let (volumes, caches) = app.declared_data(&project, &spec, &judged, &images).await?;
     let mut next = asked(&spec, &judged, images.complete()?);
     let data = takeover::data(&spec, &volumes, &caches);
     (next.volumes, next.retired_volumes) = (data.volumes, data.retired_volumes);
@@ -137,6 +138,7 @@ impl App {
         project: &ProjectId,
         spec: &WorkspaceSpec,
         judged: &Judged,
+        images: &Found,
     ) -> Result<(Vec<Volume>, Vec<Cache>), Fault> {
         let project = self.engine.project(project).await?;
         let (root, home) = (spec.root.as_path(), spec.home.as_path());
@@ -151,7 +153,9 @@ impl App {
             root,
             home,
         };
-        let volumes = self.volumes(&start, &project, &judged.config).await?;
+        let volumes = self
+            .volumes(&start, &project, &judged.config, images)
+            .await?;
         let caches = self.caches(&start, &project, &judged.config).await?;
         Ok((volumes, caches))
     }

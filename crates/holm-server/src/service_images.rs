@@ -6,6 +6,7 @@ use super::declared::{self, Manifests};
 use super::images::{PullWish, RulesOf, store_fault};
 use holm_core::config::ProjectConfig;
 use holm_core::egress::Policy;
+use holm_core::first_start;
 use holm_core::image_reference::{ImageDigest, ImageReference};
 use holm_core::spec::{BuiltImage, Service, WorkspaceSpec};
 use holm_core::{Code, Fault};
@@ -125,6 +126,7 @@ impl App {
             let hint = "look at `[egress]` of holm.toml and config.toml";
             Fault::new(Code::InvalidConfig, message, hint).because(error)
         })?;
+        let mut fetched = Vec::new();
         for reference in found.missing {
             if reference.is_built() {
                 return Err(unbuilt());
@@ -140,7 +142,22 @@ impl App {
                 Code::RegistryDenied => refused(&reference).because(fault),
                 _ => fault,
             })?;
-            found.manifests.insert(reference, image.manifest.digest);
+            found
+                .manifests
+                .insert(reference.clone(), image.manifest.digest);
+            fetched.push(reference);
+        }
+        // The seeds were named before their images were here.
+        for seed in spec.volumes.iter_mut().filter_map(|it| it.seed.as_mut()) {
+            let maker = seed.service.as_ref().and_then(|name| {
+                let mut services = config.services.iter();
+                services.find(|(other, _)| other.as_str() == name)
+            });
+            let image = maker.and_then(|(_, service)| Some(&service.image.as_ref()?.reference));
+            let image = image.filter(|image| fetched.contains(image));
+            if let Some(manifest) = image.and_then(|image| found.manifests.get(image)) {
+                seed.key.push_str(first_start::suffix(manifest));
+            }
         }
         spec.services = declared::services(&config, &found.manifests);
         Ok(())

@@ -33,6 +33,7 @@ fn volume(name: &str, policy: &str, seed: Option<&str>) -> Volume {
         policy: Policy::parse_word(policy).unwrap(),
         single: false,
         seed: seed.map(|command| Seed {
+            service: None,
             key: format!("key of {command}"),
             commands: vec![command.to_owned()],
             borrowed: false,

@@ -110,9 +110,9 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     pids_limit: Unused, Shape::Integer, "the workspace's `[limits]` hold for all services together";
     platform: Unused, Shape::Text, "holm takes the image for this machine";
     ports: Done, Shape::List { item: &PORT, long: short::port, same: &["host_ip", "target", "published", "protocol"] }, "routes on loopback, whatever address the file names";
-    post_start: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
-    pre_start: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
-    pre_stop: Trust(in_parts), HOOKS, "an error: holm runs no hooks";
+    post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
+    pre_start: Trust(in_parts), HOOKS, "an error: a service with `depends_on` can do it";
+    pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     privileged: Trust(set), Shape::Flag, "gives all Linux capabilities";
     profiles: Done, Shape::Unique, "";
     provider: Trust(always), PROVIDER, "runs a program on the host";

@@ -80,6 +80,13 @@ pub fn key_table() -> String {
 
 // === impl ComposeErrors ===
 
+impl ComposeErrors {
+    /// Each with its place, without the line that it is about.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.iter().flat_map(ConfigErrors::lines).collect()
+    }
+}
+
 impl fmt::Display for ComposeErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let texts: Vec<String> = self.0.iter().map(ConfigErrors::to_string).collect();

@@ -1,11 +1,14 @@
 //! The Compose files that a `holm.toml` names: which files they are, and their services in the project's
 //! configuration.
 
-use super::{Input, ReadFile, Unread, read};
+use super::tree::{self, Node};
+use super::{ComposeErrors, Input, ReadFile, Unread, read};
+use crate::errors::locate;
 use holm_core::compose::{ComposeFiles, Reading, Remark};
-use holm_core::compose_services::translate;
+use holm_core::compose_services::{Translated, translate};
 use holm_core::config::{Name, ProjectConfig, Service};
 use holm_core::container::Source;
+use holm_core::first_start;
 use holm_core::image_build::ImageBuild;
 use holm_core::{Code, Fault};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +26,7 @@ const DEFAULT: [(&str, &str); 4] = [
 const PROFILES: &str = "COMPOSE_PROFILES";
 
 /// Where the key of a request begins that is about a variable of the user.
-const ENVIRONMENT: &str = "environment.";
+pub const ENVIRONMENT: &str = "environment.";
 
 /// Reads the files that the configuration names, and those that they name. `everything` has the user's whole environment;
 /// the result has what the files name. Errors come from [`add`], which reads them again.
@@ -41,7 +44,7 @@ pub fn collect(
         files.insert(path.to_owned(), text.clone());
         Ok(text)
     };
-    let names = names(config, |path| recorded(path).is_ok());
+    let names = names(&config.project.compose, |path| recorded(path).is_ok());
     let reading = read_all(&names, everything, &mut recorded);
     let used = reading.iter().flat_map(|reading| &reading.requests);
     let used: BTreeSet<&str> = used
@@ -63,12 +66,15 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     if config.project.compose.is_empty() {
         return Ok(());
     }
-    let names = names(config, |path| files.files.contains_key(path));
+    let names = names(&config.project.compose, |path| {
+        files.files.contains_key(path)
+    });
     let found = read_all(&names, files, &mut |path| {
         files.files.get(path).cloned().ok_or(Unread::Missing)
     });
     let reading = found?;
-    let translated = translate(&reading.stack).map_err(|errors| wrong(&names, &errors))?;
+    let places = Places::new(&names, &files.files);
+    let translated = translate(&reading.stack).map_err(|errors| wrong(&places.lines(errors)))?;
     let mut errors = Vec::new();
     let mut services = translated.services;
     for (name, from_toml) in std::mem::take(&mut config.services) {
@@ -108,7 +114,9 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
         }
     }
     if !errors.is_empty() {
-        return Err(wrong(&names, &errors));
+        let file = names.first().map_or("", String::as_str);
+        let lines = errors.iter().map(|error| format!("{file}: {error}"));
+        return Err(wrong(&lines.collect::<Vec<_>>()));
     }
     services
         .values_mut()
@@ -120,15 +128,13 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
     for (name, volume) in translated.volumes {
         config.volumes.entry(name).or_insert(volume);
     }
-    let place = |words: String| Remark {
-        file: names.first().cloned().unwrap_or_default(),
-        line: 1,
-        column: 1,
-        words,
-    };
+    first_start::plan(config).map_err(|error| wrong(&[format!("holm.toml: {error}")]))?;
     config.compose.warnings = reading.warnings;
-    let warnings = translated.warnings.into_iter().map(place);
-    config.compose.warnings.extend(warnings);
+    let warnings = translated.warnings.into_iter();
+    config
+        .compose
+        .warnings
+        .extend(warnings.map(|words| places.find(words)));
     config.compose.requests = reading.requests;
     leave_out_requests_of_builds(config);
     Ok(())
@@ -175,6 +181,26 @@ fn resolve_mounts(files: &ComposeFiles, service: &mut Service) {
     }
 }
 
+/// What a workspace would get of the file, without a `holm.toml`, or everything that is wrong, each with its place.
+pub fn preview(
+    file: &str,
+    caller: &ComposeFiles,
+    read_file: &mut ReadFile<'_>,
+) -> Result<(Reading, Translated), Vec<String>> {
+    let mut texts = BTreeMap::new();
+    let mut recorded = |path: &str| {
+        let text = read_file(path)?;
+        texts.insert(path.to_owned(), text.clone());
+        Ok(text)
+    };
+    let names = names(&[file.to_owned()], |path| recorded(path).is_ok());
+    let reading = read_all(&names, caller, &mut recorded).map_err(|errors| errors.lines())?;
+    match translate(&reading.stack) {
+        Ok(translated) => Ok((reading, translated)),
+        Err(errors) => Err(Places::new(&names, &texts).lines(errors)),
+    }
+}
+
 /// The absolute path on the host.
 fn on_host(files: &ComposeFiles, path: &Path) -> PathBuf {
     let path = match path.strip_prefix("~") {
@@ -195,7 +221,7 @@ fn read_all(
     names: &[String],
     files: &ComposeFiles,
     read_file: &mut ReadFile<'_>,
-) -> Result<Reading, Fault> {
+) -> Result<Reading, ComposeErrors> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let profiles = files.environment.get(PROFILES).map_or("", String::as_str);
     let profiles: Vec<&str> = profiles
@@ -208,13 +234,13 @@ fn read_all(
         environment: &files.environment,
         profiles: &profiles,
     };
-    Ok(read(&input, read_file)?)
+    read(&input, read_file)
 }
 
 /// The files of the configuration. A single one with a name that Compose finds by itself has its override beside it.
-fn names(config: &ProjectConfig, mut exists: impl FnMut(&str) -> bool) -> Vec<String> {
-    let mut names = config.project.compose.clone();
-    if let [only] = config.project.compose.as_slice() {
+fn names(written: &[String], mut exists: impl FnMut(&str) -> bool) -> Vec<String> {
+    let mut names = written.to_vec();
+    if let [only] = written {
         let (directory, file) = only.rsplit_once('/').map_or(("", only.as_str()), |it| it);
         if let Some((_, beside)) = DEFAULT.iter().find(|(name, _)| *name == file) {
             let path = match directory {
@@ -229,12 +255,72 @@ fn names(config: &ProjectConfig, mut exists: impl FnMut(&str) -> bool) -> Vec<St
     names
 }
 
-fn wrong(names: &[String], errors: &[String]) -> Fault {
-    let file = names.first().map_or("", String::as_str);
-    let lines: Vec<String> = errors
-        .iter()
-        .map(|error| format!("{file}: {error}"))
-        .collect();
+fn wrong(lines: &[String]) -> Fault {
     let hint = "correct the file and try again; docs/compose.md lists what holm does with each key";
     Fault::new(Code::InvalidConfig, lines.join("\n"), hint)
+}
+
+/// Where the files have what a sentence about the stack means.
+struct Places<'a> {
+    /// The one that the others override.
+    main: &'a str,
+    /// Name, text and content; stronger files come first.
+    files: Vec<(&'a str, &'a str, Node)>,
+}
+
+// === impl Places ===
+
+impl<'a> Places<'a> {
+    fn new(names: &'a [String], texts: &'a BTreeMap<String, String>) -> Self {
+        let others = texts.keys().filter(|name| !names.contains(name));
+        let files = names.iter().rev().chain(others).filter_map(|name| {
+            let text = texts.get(name)?;
+            Some((name.as_str(), text.as_str(), tree::parse(text, 0).ok()?))
+        });
+        Self {
+            main: names.first().map_or("", String::as_str),
+            files: files.collect(),
+        }
+    }
+
+    /// The place of the key that a sentence begins with: `services.web.ports`, else `services.web`, else the file.
+    fn find(&self, words: String) -> Remark {
+        let key = words.split('`').nth(1).unwrap_or_default();
+        let key = key.strip_prefix("services.").unwrap_or_default();
+        let services = self.files.iter().flat_map(|(name, text, node)| {
+            let entries = node.entries_of("services").iter();
+            entries.map(move |entry| (*name, *text, entry))
+        });
+        let places = services.filter_map(|(name, text, service)| {
+            let rest = key.strip_prefix(service.key.as_str())?;
+            let part = rest.strip_prefix('.');
+            let mut inner = service.node.entries().iter();
+            let inner = inner.find(|entry| Some(entry.key.as_str()) == part);
+            let is_meant = rest.is_empty() || part.is_some();
+            is_meant.then(|| (name, text, inner.map(|it| it.key_at), service.key_at))
+        });
+        let places: Vec<_> = places.collect();
+        let exact = places.iter().find(|(.., inner, _)| inner.is_some());
+        let place = exact
+            .or(places.first())
+            .map(|(name, text, inner, service)| {
+                let at = inner.unwrap_or(*service);
+                let at = locate(text, &(at.start..at.end), "");
+                (*name, at.line, at.column)
+            });
+        let (file, line, column) = place.unwrap_or((self.main, 1, 1));
+        Remark {
+            file: file.to_owned(),
+            line,
+            column,
+            words,
+        }
+    }
+
+    fn lines(&self, sentences: Vec<String>) -> Vec<String> {
+        let places = sentences.into_iter().map(|words| self.find(words));
+        places
+            .map(|at| format!("{}:{}:{}: {}", at.file, at.line, at.column, at.words))
+            .collect()
+    }
 }

@@ -4,13 +4,15 @@
 //! The repository is not trusted: no symlink is followed, nothing outside is opened, nothing is
 //! executed, and the amount read is limited. Unreadable files are reported, not errors.
 
+mod compose;
 mod format;
 
+use compose::{Place, read_composition};
 use holm_core::detect::{self, Content, Found, Proposal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, Dir, FileType, Mode, OFlags, ResolveFlags, access, fstat, openat2};
 use rustix::io::Errno;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,26 @@ pub fn propose(toplevel: &Path, current: &Path, ignored: Vec<String>) -> std::io
     found.ignored = ignored;
     let below = current.strip_prefix(toplevel).ok().and_then(Path::to_str);
     found.current = below.unwrap_or_default().to_owned();
+    let variables = std::env::vars_os();
+    let variables = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    add_composition(toplevel, &mut found, &variables.collect())?;
     Ok(detect::propose(&found))
+}
+
+/// Reads the Compose file of what was found.
+fn add_composition(
+    toplevel: &Path,
+    found: &mut Found,
+    environment: &BTreeMap<String, String>,
+) -> std::io::Result<()> {
+    let place = Place {
+        toplevel,
+        root: &File::open(toplevel)?,
+        environment,
+    };
+    found.compose = read_composition(&place, found);
+    Ok(())
 }
 
 /// The programs of a proposal that are not installed, each with what needs it.
@@ -79,8 +100,7 @@ fn look(toplevel: &Path) -> std::io::Result<Found> {
     Ok(Found {
         contents: contents.collect(),
         listing,
-        ignored: Vec::new(),
-        current: String::new(),
+        ..Found::default()
     })
 }
 

@@ -10,7 +10,7 @@ pub enum Kind {
     Mongo,
 }
 
-/// The parts of a database's URL. It has no password, because the servers take any.
+/// The parts of a database's URL that are taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url<'a> {
     pub kind: Kind,
@@ -26,8 +26,11 @@ pub struct Url<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     pub kind: Kind,
-    pub user: Option<String>,
+    pub host: String,
     pub port: u16,
+    pub user: Option<String>,
+    /// `None`: the server takes any.
+    pub password: Option<String>,
     pub database: Option<String>,
 }
 
@@ -40,6 +43,16 @@ impl Kind {
             Kind::Mysql => "MySQL",
             Kind::Redis => "Redis",
             Kind::Mongo => "MongoDB",
+        }
+    }
+
+    /// The port that its servers listen on.
+    pub fn port(self) -> u16 {
+        match self {
+            Kind::Postgres => 5432,
+            Kind::Mysql => 3306,
+            Kind::Redis => 6379,
+            Kind::Mongo => 27017,
         }
     }
 
@@ -105,6 +118,8 @@ impl<'a> Url<'a> {
 // === impl Access ===
 
 impl Access {
+    pub const LOCAL: &str = "127.0.0.1";
+
     /// A URL with the scheme, the number of a Redis database and the query of another one.
     pub fn like(&self, shown: &str) -> String {
         let shown = Url::parse(shown).filter(|url| url.kind == self.kind);
@@ -125,17 +140,37 @@ impl Access {
         let number = shown.as_ref().and_then(|url| url.database);
         let number = number.filter(|it| self.kind == Kind::Redis && it.parse::<u8>().is_ok());
         let path = self.database.as_deref().or(number);
-        let path = path.map_or(String::new(), |path| format!("/{path}"));
-        let user = self
-            .user
-            .as_ref()
-            .map_or(String::new(), |user| format!("{user}@"));
+        let path = path.map_or(String::new(), |path| format!("/{}", escaped(path)));
+        let user = self.user.as_deref().map(escaped).unwrap_or_default();
+        let user = match self.password.as_deref().map(escaped) {
+            Some(password) => format!("{user}:{password}@"),
+            None if user.is_empty() => user,
+            None => format!("{user}@"),
+        };
         // Such as Prisma's `?schema=public`. Options of TLS belong to another host.
         let query = shown.as_ref().map_or("", |url| url.query);
         let is_kept = !query.contains("ssl") && query.chars().all(|c| c.is_ascii_graphic());
         let query = if is_kept { query } else { "" };
-        format!("{scheme}://{user}127.0.0.1:{}{path}{query}", self.port)
+        // The administrator that the image makes belongs to this database.
+        let query = match (self.kind, &self.password) {
+            (Kind::Mongo, Some(_)) => "?authSource=admin",
+            _ => query,
+        };
+        format!("{scheme}://{user}{}:{}{path}{query}", self.host, self.port)
     }
+}
+
+/// A part of a URL.
+fn escaped(part: &str) -> String {
+    let mut text = String::new();
+    for byte in part.bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => text.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => text.push(char::from(byte)),
+            byte => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -146,8 +181,10 @@ mod tests {
     fn urls_keep_their_form_and_lose_their_password() {
         let access = |kind, user: Option<&str>, port, database: Option<&str>| Access {
             kind,
-            user: user.map(str::to_owned),
+            host: Access::LOCAL.to_owned(),
             port,
+            user: user.map(str::to_owned),
+            password: None,
             database: database.map(str::to_owned),
         };
         let postgres = access(Kind::Postgres, Some("shop"), 5432, Some("shop_dev"));
@@ -170,6 +207,13 @@ mod tests {
             "postgres://a:b@db.example.org/x?sslmode=require",
             "postgres://shop@127.0.0.1:5432/shop_dev",
         );
+        let with_password = Access {
+            host: "db".to_owned(),
+            password: Some("p@ss:/?".to_owned()),
+            ..postgres.clone()
+        };
+        let expect = "postgres://shop:p%40ss%3A%2F%3F@db:5432/shop_dev";
+        check(&with_password, "postgres://a:b@c/x", expect);
         let redis = access(Kind::Redis, None, 6379, None);
         check(
             &redis,

@@ -1,8 +1,6 @@
-//! Environment variables: those of a compose file with Compose's `${…}`, which of them look like
-//! secrets, and the names of the checkout's `.env` files.
+//! The names of the checkout's `.env` files.
 
 use super::Found;
-use super::command::words;
 use super::proposal::Proposal;
 
 /// Settings files that programs read, without the examples beside them.
@@ -47,18 +45,6 @@ pub fn is_secret(name: &str, value: &str) -> bool {
     is_key || has_word || looks_secret(value)
 }
 
-/// Whether a command line contains a secret: `--password x`, `TOKEN=x`.
-pub fn command_looks_secret(line: &str) -> bool {
-    let names = words(line).into_iter().filter_map(|word| {
-        let option = word.starts_with('-').then(|| word.trim_start_matches('-'));
-        let name = word.split_once('=').map(|(name, _)| name);
-        let name = name.map(|name| name.trim_start_matches('-')).or(option)?;
-        Some(name.replace('-', "_"))
-    });
-    let mut names = names;
-    looks_secret(line) || names.any(|name| is_secret(&name, "") || name.contains("pass"))
-}
-
 /// A password in a URL, a private key, or a long random text.
 fn looks_secret(text: &str) -> bool {
     let has_password = text.match_indices("://").any(|(at, found)| {
@@ -82,23 +68,20 @@ fn looks_secret(text: &str) -> bool {
     has_password || text.contains("-----BEGIN") || words().any(is_random)
 }
 
-/// Expands Compose's `${NAME:-default}`; `None` when a value comes from the environment.
-pub fn interpolate(text: &str) -> Option<String> {
-    let mut is_known = true;
-    let filled = crate::compose::interpolate(text, &mut |_| None, &mut |_| is_known = false);
-    filled.ok().filter(|_| is_known)
-}
-
 /// Adds the settings files that git ignores.
 pub fn settings(found: &Found, proposal: &mut Proposal) {
+    let included = proposal.compose.iter().flat_map(|it| &it.included);
+    let included: Vec<String> = included.cloned().collect();
     let ignored = SETTINGS
         .iter()
-        .filter(|name| found.ignored.iter().any(|it| it == *name));
+        .filter(|name| found.ignored.iter().any(|it| it == *name))
+        .filter(|name| !included.iter().any(|it| it == *name));
     proposal
         .include
         .extend(ignored.map(|name| (*name).to_owned()));
     let sample = SAMPLES.iter().find(|name| found.listing.contains(**name));
-    if let (Some(sample), true) = (sample, proposal.include.is_empty()) {
+    let has_settings = !proposal.include.is_empty() || !included.is_empty();
+    if let (Some(sample), false) = (sample, has_settings) {
         proposal.remarks.push(format!(
             "{sample} shows settings; the checkout has no ignored .env made from it"
         ));
@@ -129,36 +112,5 @@ mod tests {
         check("A", "sk_live_51HabcdefGHIJ0123456789", true);
         check("A", "-----BEGIN RSA-----", true);
         check("A", "a-long-name-without-any-number-in-it", false);
-    }
-
-    #[test]
-    fn secrets_in_command_lines() {
-        let check = |line, expect| assert_eq!(command_looks_secret(line), expect, "{line}");
-        check("redis-server --appendonly yes", false);
-        check("postgres -c max_connections=200", false);
-        check("redis-server --requirepass x", true);
-        check("app --api-key x", true);
-        check("app --api-key=x", true);
-        check("env API_TOKEN=x app", true);
-        check("app postgres://a:b@db/x", true);
-    }
-
-    #[test]
-    fn compose_values_with_defaults() {
-        let check = |text: &str, expect: Option<&str>| {
-            assert_eq!(interpolate(text).as_deref(), expect, "{text}");
-        };
-        check("plain", Some("plain"));
-        check("${A:-shop}", Some("shop"));
-        check("${A-shop}/${B:-x}", Some("shop/x"));
-        check("${A:-${B:-x}}", Some("x"));
-        check("$$A", Some("$A"));
-        check("${A}", None);
-        check("$A", None);
-        check("${A:?it is needed}", None);
-        check("${A:-x", None);
-        check("$", Some("$"));
-        check(&"${A:-".repeat(5000), None);
-        check(&format!("{}x{}", "${A:-".repeat(50), "}".repeat(50)), None);
     }
 }

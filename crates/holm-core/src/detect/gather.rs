@@ -1,7 +1,6 @@
 //! Which directories of a repository are parts of the product: the root, packages below it, or the
 //! directory in which the command was typed.
 
-use super::compose;
 use super::directory::Directory;
 use super::proposal::{Part, Proposal};
 use super::{COMPOSE, MOST_DIRECTORIES, go, node, python, ruby, rust};
@@ -142,14 +141,4 @@ fn named(directory: Directory<'_>, parts: &[Part]) -> String {
     let at = directory.path("");
     let kinds = kinds.join(", ");
     format!("{at} looks like a project of its own ({kinds})")
-}
-
-/// The compose file to read: of the directory, else of the root, else of the usual subdirectories.
-pub fn composed(root: Directory<'_>, focus: Option<Directory<'_>>) -> Option<compose::Composed> {
-    let below = ["docker", ".devcontainer", "infra", "deploy"].into_iter();
-    let below = below.filter_map(|name| root.below(name));
-    let above = focus.into_iter().flat_map(Directory::and_above);
-    let places = above.chain([root]).chain(below);
-    let mut files = places.flat_map(|place| COMPOSE.map(|name| (place, name)));
-    files.find_map(|(place, name)| Some(compose::read(&place.path(name), place.document(name)?)))
 }

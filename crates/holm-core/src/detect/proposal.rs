@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proposal {
     pub looks_like: Vec<Sign>,
+    pub compose: Option<Composed>,
     pub setup: Vec<Step>,
     /// Empty: the default, which covers all files with known names.
     pub setup_inputs: Vec<String>,
@@ -22,6 +23,26 @@ pub struct Proposal {
     pub suggestions: Vec<Service>,
     /// Other findings that are not written as settings.
     pub remarks: Vec<String>,
+}
+
+/// The Compose file of `[project] compose`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Composed {
+    pub file: String,
+    /// Names in a workspace.
+    pub services: Vec<String>,
+    /// The ports that they publish, with their names.
+    pub(super) ports: Vec<(u16, String)>,
+    /// The services that are databases.
+    pub(super) databases: Vec<(String, Access)>,
+    /// Volumes that each workspace forks, each with the database that fills it.
+    pub(super) forked: Vec<(String, String)>,
+    /// Files that git ignores and without which it cannot be read.
+    pub included: Vec<String>,
+    /// What it asks of the host, each with its place.
+    pub requests: Vec<String>,
+    /// Why `holm up` refuses it, each with its place. Unless this is empty, the line is a comment.
+    pub errors: Vec<String>,
 }
 
 /// A kind of project, and the file that shows it.
@@ -59,8 +80,6 @@ pub struct Service {
     pub ready_log: Option<&'static str>,
     pub depends_on: Vec<String>,
     pub env: Vec<(String, String)>,
-    /// Variables whose values are not repeated.
-    pub secrets: Vec<String>,
     /// It has a volume of its own, and keeps running when the workspace moves to another commit.
     pub is_database: bool,
     pub reason: String,
@@ -149,7 +168,9 @@ impl Proposal {
         let setup = self.setup.iter().map(|step| format!("`{}`", step.command));
         let setup: Vec<String> = setup.collect();
         let services: Vec<&str> = self.services.iter().map(|it| it.name.as_str()).collect();
+        let composed: Vec<&str> = self.composed_names().collect();
         let parts = [
+            ("Compose services", composed.join(", ")),
             ("set-up", setup.join(", ")),
             ("services", services.join(", ")),
         ];
@@ -170,7 +191,9 @@ impl Proposal {
     pub fn in_short(&self) -> Option<String> {
         let mut parts: Vec<String> = Vec::new();
         let kinds = self.looks_like.iter().map(|sign| sign.kind);
+        let composed = self.compose.iter().flat_map(|it| &it.databases);
         let databases = self.services.iter().filter_map(|it| it.access.as_ref());
+        let databases = composed.map(|(_, access)| access).chain(databases);
         for name in kinds.chain(databases.map(|access| access.kind.title())) {
             if !parts.iter().any(|part| part == name) {
                 parts.push(name.to_owned());
@@ -210,7 +233,8 @@ impl Proposal {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.setup.is_empty() && self.services.is_empty() && self.suggestions.is_empty()
+        let has_services = !self.services.is_empty() || !self.suggestions.is_empty();
+        self.setup.is_empty() && !has_services && self.compose.is_none()
     }
 
     /// Takes everything of a part except its services.
@@ -268,8 +292,9 @@ impl Proposal {
     /// Removes dependencies on missing services and cycles, gives suggestions valid names, and sorts
     /// the services for reading.
     pub(super) fn settle(&mut self) {
-        let mut ready: BTreeSet<String> = BTreeSet::new();
-        let names: BTreeSet<String> = self.services.iter().map(|it| it.name.clone()).collect();
+        let mut ready: BTreeSet<String> = self.composed_names().map(str::to_owned).collect();
+        let names = self.services.iter().map(|it| it.name.clone());
+        let names: BTreeSet<String> = names.chain(ready.clone()).collect();
         for service in &mut self.services {
             let mut seen = BTreeSet::new();
             service
@@ -300,12 +325,24 @@ impl Proposal {
     }
 
     pub(super) fn owner(&self, number: u16) -> Option<&str> {
-        let has_it = |it: &&Service| it.port.as_ref().is_some_and(|port| port.0 == number);
-        self.services.iter().find(has_it).map(|it| it.name.as_str())
+        let services = self.services.iter();
+        let ports = services.filter_map(|it| Some((it.port.as_ref()?.0, &it.name)));
+        let composed = self.compose.iter().flat_map(|it| &it.ports);
+        let mut ports = ports.chain(composed.map(|(port, name)| (*port, name)));
+        ports
+            .find(|(port, _)| *port == number)
+            .map(|(_, name)| name.as_str())
     }
 
-    fn is_taken(&self, name: &str) -> bool {
-        self.services.iter().any(|service| service.name == name)
+    pub(super) fn is_taken(&self, name: &str) -> bool {
+        let mut names = self.services.iter().map(|service| service.name.as_str());
+        names.any(|other| other == name) || self.composed_names().any(|other| other == name)
+    }
+
+    /// The services of the Compose file.
+    fn composed_names(&self) -> impl Iterator<Item = &str> {
+        let services = self.compose.iter().flat_map(|it| &it.services);
+        services.map(String::as_str)
     }
 
     fn free_name(&self, wish: &str) -> String {

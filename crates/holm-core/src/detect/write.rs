@@ -4,13 +4,15 @@
 //! Text from the repository is hostile: every text is quoted and every comment stays on its line,
 //! so no text can add a line of its own.
 
-use super::proposal::{Proposal, Service};
+use super::proposal::{Composed, Proposal, Service};
 
 /// The column of comments after short lines.
 const COMMENT_COLUMN: usize = 36;
 
 /// Longer comments are truncated.
 const LONGEST_COMMENT: usize = 140;
+/// What a person has to read as a whole.
+const LONGEST_SENTENCE: usize = 400;
 
 const HEAD: &str = "\
 # Written by `holm init`. Commit it: a workspace uses its commit's holm.toml.
@@ -70,6 +72,12 @@ fn toml(proposal: &Proposal) -> String {
         let path = line(&format!("~/{name}"));
         lines.push(format!("\n[volumes.{name}]\npath = {path}\n{policy}"));
     }
+    for (name, service) in proposal.compose.iter().flat_map(|it| &it.forked) {
+        let reason =
+            format!("the first start of {service} makes the data, each workspace gets a copy");
+        let policy = beside("policy = \"fork\"", &reason);
+        lines.push(format!("\n[volumes.{name}]\n{policy}"));
+    }
     for it in &proposal.suggestions {
         lines.push(String::new());
         suggestion(it, &mut lines);
@@ -86,10 +94,14 @@ fn toml(proposal: &Proposal) -> String {
 }
 
 fn project(proposal: &Proposal, lines: &mut Vec<String>) {
-    if proposal.setup.is_empty() && proposal.include.is_empty() {
+    let has_settings = !proposal.setup.is_empty() || !proposal.include.is_empty();
+    if !has_settings && proposal.compose.is_none() {
         return;
     }
     lines.extend([String::new(), "[project]".to_owned()]);
+    if let Some(composed) = &proposal.compose {
+        compose(composed, lines);
+    }
     if !proposal.setup.is_empty() {
         lines.push("setup = [".to_owned());
         for step in &proposal.setup {
@@ -107,6 +119,36 @@ fn project(proposal: &Proposal, lines: &mut Vec<String>) {
             &include,
             "git ignores it; to bring it needs `holm trust`",
         ));
+    }
+}
+
+/// The Compose file, below what it needs.
+fn compose(composed: &Composed, lines: &mut Vec<String>) {
+    let key = format!("compose = {}", line(&composed.file));
+    let listed = |title: String, sentences: &[String], lines: &mut Vec<String>| {
+        if !sentences.is_empty() {
+            lines.push(comment(&title));
+            let sentences = sentences.iter();
+            lines.extend(sentences.map(|it| comment_within(&format!("- {it}"), LONGEST_SENTENCE)));
+        }
+    };
+    if !composed.errors.is_empty() {
+        let title = format!("holm refuses {} until this is changed:", composed.file);
+        listed(title, &composed.errors, lines);
+        lines.push(format!("# {key}"));
+        return;
+    }
+    let title = "This needs your approval, `holm trust`:".to_owned();
+    listed(title, &composed.requests, lines);
+    let services = composed.services.join(", ");
+    lines.push(beside(&key, &format!("its services: {services}")));
+    if !composed.included.is_empty() {
+        let include = format!("include = {}", list(&composed.included));
+        let reason = format!(
+            "{} reads it; git ignores it, so it needs `holm trust`",
+            composed.file
+        );
+        lines.push(beside(&include, &reason));
     }
 }
 
@@ -155,11 +197,6 @@ fn suggestion(suggestion: &Service, lines: &mut Vec<String>) {
     if let Some((number, _)) = &suggestion.port {
         lines.push(format!("# and in [ports]: {}", port(suggestion, *number)));
     }
-    for secret in &suggestion.secrets {
-        lines.push(format!("# [secrets.{secret}]"));
-        lines.push(format!("# from = {{ env = {} }}", line(secret)));
-        lines.push(format!("# to = [{}]", line(name)));
-    }
 }
 
 /// The settings that services and suggestions have, with `ready` in its place.
@@ -199,17 +236,21 @@ fn beside(written: &str, reason: &str) -> String {
     }
 }
 
-/// A comment on one line, whatever the text contains.
 fn comment(text: &str) -> String {
+    comment_within(text, LONGEST_COMMENT)
+}
+
+/// A comment on one line, whatever the text contains.
+fn comment_within(text: &str, longest: usize) -> String {
     let mut safe = String::from("# ");
-    for character in text.trim().chars().take(LONGEST_COMMENT) {
+    for character in text.trim().chars().take(longest) {
         if steers(character) {
             safe.extend(character.escape_default())
         } else {
             safe.push(character)
         }
     }
-    if text.trim().chars().count() > LONGEST_COMMENT {
+    if text.trim().chars().count() > longest {
         safe.push('…');
     }
     if text.trim().is_empty() {

@@ -1,7 +1,7 @@
 //! Helpers that the keeper starts inside through init, without special rights: waiting until a
 //! service answers, and ending all processes of a service.
 //!
-//! `holm __inside http PORT PATH | tcp PORT | command TEXT` ends with 0 when it succeeded once.
+//! `holm __inside http PORT PATH | tcp PORT [ADDRESS] | command TEXT` ends with 0 when it succeeded once.
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
 //! `holm __inside subreaper COMMAND…` runs a command as the first process of a run, and ends as it does.
 //! `holm __inside end-run RUN PID GRACE_MS` ends a run, the same as a service.
@@ -19,6 +19,7 @@ mod tree;
 use crate::platform::System;
 pub use probe::ANSWER_WITHIN;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 pub use still::STILL;
@@ -57,6 +58,9 @@ pub fn main(arguments: &[OsString], system: &dyn System) -> ! {
     let done = match arguments.as_deref() {
         Some([HTTP, port, path]) => parsed(port).map(|port| probe::http(port, path)),
         Some([TCP, port]) => parsed(port).map(probe::tcp),
+        Some([TCP, port, address]) => parsed(port)
+            .zip(parsed::<IpAddr>(address))
+            .map(|(port, address)| probe::tcp_at((address, port).into())),
         Some([COMMAND, text]) => Some(probe::command(text)),
         Some([END, name, pid, grace]) => parsed(pid)
             .zip(parsed(grace))

@@ -18,6 +18,11 @@ pub fn tcp(port: u16) -> bool {
     until(|| addresses(port).iter().any(|to| connect(to).is_ok()))
 }
 
+/// A service with a network of its own.
+pub fn tcp_at(to: SocketAddr) -> bool {
+    until(|| connect(&to).is_ok())
+}
+
 /// Success is any status from 200 to 399.
 pub fn http(port: u16, path: &str) -> bool {
     let request = request(port, path);

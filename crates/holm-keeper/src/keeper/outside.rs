@@ -11,7 +11,7 @@ use crate::wire::{Defence, Doorway};
 use holm_core::config::{Address, EgressMode};
 use holm_core::egress::Carried;
 use holm_core::egress::Policy;
-use holm_core::service_network;
+use holm_core::service_network::{self, Meaning};
 use holm_core::spec::Egress;
 use holm_proxy::gateway::{
     Destination, Entry, Gateway, Grant, LookupFailure, NewTokens, Placeholder, Placeholders,
@@ -341,6 +341,10 @@ impl Surroundings for Ground {
             return Ok(());
         }
         self.platform.replace_rules(policy, granted)
+    }
+
+    fn meaning(&self, asking: IpAddr, name: &str) -> Meaning {
+        service_network::meaning(&self.plan.services, asking, name)
     }
 
     fn is_own(&self, address: IpAddr) -> bool {

@@ -9,6 +9,7 @@ mod commands;
 mod connect;
 mod environment;
 mod files;
+mod first_start;
 mod freeze;
 mod generation;
 mod halt;

@@ -8,7 +8,7 @@
 use super::commands::{Commands, Made, Of};
 use super::connect::client;
 use super::layer::{self, BUILDING};
-use super::{LinuxDriver, disk_fault, halt, volume, workspace_id};
+use super::{LinuxDriver, disk_fault, first_start, halt, volume, workspace_id};
 use crate::Layout;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
@@ -39,16 +39,20 @@ pub async fn build(
     };
     let id = workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
-    let commands = Commands {
-        list: &seed.commands,
-        of: Of::Seed(&volume.name),
-        made: Made::Layer(&spec.layer(&seed.key)),
-        known: Known::none(),
-        because: None,
-    };
-    commands.run(&driver.layout, &dirs, progress).await?;
-    progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);
-    stop_cleanly(&dirs, &volume).await?;
+    if seed.service.is_some() {
+        first_start::run(driver, spec, &volume, progress).await?;
+    } else {
+        let commands = Commands {
+            list: &seed.commands,
+            of: Of::Seed(&volume.name),
+            made: Made::Layer(&spec.layer(&seed.key)),
+            known: Known::none(),
+            because: None,
+        };
+        commands.run(&driver.layout, &dirs, progress).await?;
+        progress.report(&format!("{}: stopping it cleanly", commands.of), 0, 0);
+        stop_cleanly(&dirs, &volume).await?;
+    }
     halt::halt(&driver.layout, &id).await?;
     let (layout, spec, seed) = (Arc::clone(&driver.layout), Arc::clone(spec), seed.clone());
     driver

@@ -6,6 +6,7 @@
 //! init as a child of the keeper and ends. Init runs the code of this program without executing a file: no file of the
 //! image is read or run before the seal, and an image needs no library for it.
 
+mod fill;
 mod members;
 mod mounts;
 mod paths;
@@ -44,8 +45,11 @@ pub const ROLE: &str = "__room";
 /// The name of its process, and of the room's init.
 const NAME: &str = "holm-room";
 
-/// How long the making of a room may take, also on a slow disk.
+/// How long the making of a room may say nothing, also on a slow disk.
 const MADE_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often it says that it copies files.
+const SAID_EVERY: Duration = Duration::from_secs(2);
 
 /// What the role is told on its stdin.
 #[derive(Serialize, Deserialize)]
@@ -84,6 +88,8 @@ enum Report {
     Started {
         pid: i32,
     },
+    /// It copies files into a volume, which may take long.
+    Copying,
     Sealed {
         home: String,
         /// The mount namespace, as `/proc` names it.
@@ -140,18 +146,19 @@ fn converse(
         stdin.write_all(&serde_json::to_vec(order)?)?;
     }
     match child.stdout.take() {
-        Some(stdout) => read_until_closed(stdout, Instant::now() + MADE_WITHIN, said),
+        Some(stdout) => read_until_closed(stdout, MADE_WITHIN, said),
         None => Ok(()),
     }
 }
 
-/// Reads until all writers have closed the pipe. An error of kind `TimedOut` means that one did not in time.
+/// Reads until all writers have closed the pipe. An error of kind `TimedOut` means that they said nothing for too long.
 fn read_until_closed(
     mut pipe: impl Read + AsFd,
-    until: Instant,
+    patience: Duration,
     said: &mut Vec<u8>,
 ) -> io::Result<()> {
     let mut chunk = [0; 4096];
+    let mut until = Instant::now() + patience;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let left = Timespec {
@@ -173,6 +180,7 @@ fn read_until_closed(
             0 => return Ok(()),
             length => said.extend_from_slice(&chunk[..length]),
         }
+        until = Instant::now() + patience;
     }
 }
 
@@ -187,7 +195,7 @@ fn hear(conversed: io::Result<()>, said: &[u8], link: UnixStream) -> io::Result<
                 failure.get_or_insert(io::Error::other(format!("cannot {error}")));
             }
             // After the last line, or the rest of one whose writer was killed.
-            Err(_) => {}
+            Ok(Report::Copying) | Err(_) => {}
         }
     }
     let init = started.and_then(Pid::from_raw);
@@ -236,6 +244,18 @@ pub fn main() -> ! {
         }
     };
     std::process::exit(code)
+}
+
+/// Tells now and then that files are copied.
+fn copying() -> impl FnMut() {
+    let mut next = Instant::now() + SAID_EVERY;
+    move || {
+        if Instant::now() >= next {
+            next = Instant::now() + SAID_EVERY;
+            // If the keeper is gone, this process ends anyway.
+            let _ = tell(&Report::Copying);
+        }
+    }
 }
 
 /// One system call, so that lines of two processes do not mix.
@@ -314,10 +334,10 @@ mod tests {
         let (pipe, mut writer) = io::pipe().unwrap();
         writer.write_all(b"half a line").unwrap();
         let mut said = Vec::new();
-        let error = read_until_closed(&pipe, Instant::now(), &mut said).unwrap_err();
+        let error = read_until_closed(&pipe, Duration::ZERO, &mut said).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(writer);
-        read_until_closed(&pipe, Instant::now() + MADE_WITHIN, &mut said).unwrap();
+        read_until_closed(&pipe, MADE_WITHIN, &mut said).unwrap();
         assert_eq!(said, b"half a line");
     }
 

@@ -4,6 +4,8 @@
 //! belong to, so a link cannot lead out of it.
 
 use super::Order;
+use super::copying;
+use super::fill::fill;
 use super::paths::{find, is_missing, show_mount};
 use crate::launch::{NewRoot, attach, copy_mount, filesystem};
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
@@ -47,7 +49,7 @@ pub fn of_workspace(order: &Order) -> Result<Mounted, LaunchFailure> {
                 let tree = find(&order.tree);
                 tree.and_then(|tree| below(tree, path, *create))
             }
-            Source::Volume { name, subpath } => match order.room.places.get(name) {
+            Source::Volume { name, subpath, .. } => match order.room.places.get(name) {
                 Some(place) => show_mount(place).and_then(|volume| match subpath {
                     Some(path) => below(volume, path, true),
                     None => Ok(volume),
@@ -77,6 +79,12 @@ pub fn mount(root: &NewRoot, room: &RoomPlan, mounted: &Mounted) -> Result<(), L
         }
     }
     for (index, mount) in room.mounts.iter().enumerate() {
+        if let (true, Some(volume)) = (begins_as_image(&mount.source), mounted.get(&index)) {
+            let filled = fill(root, &mount.target, volume, &mut copying());
+            filled.step(Part::Volume, &format!("fill {}", mount.target.display()))?;
+        }
+    }
+    for (index, mount) in room.mounts.iter().enumerate() {
         let made;
         let source = match &mount.source {
             Source::Memory { size } => {
@@ -100,6 +108,18 @@ pub fn mount(root: &NewRoot, room: &RoomPlan, mounted: &Mounted) -> Result<(), L
             .step(Part::Mount, "mount /etc/hosts")?;
     }
     Ok(())
+}
+
+/// Whether a new volume gets the image's files.
+fn begins_as_image(source: &Source) -> bool {
+    matches!(
+        source,
+        Source::Volume {
+            subpath: None,
+            no_copy: false,
+            ..
+        }
+    )
 }
 
 fn step(mount: &Mount) -> String {

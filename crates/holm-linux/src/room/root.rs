@@ -3,6 +3,8 @@
 //!
 //! Every path of the image is hostile: it is resolved from the root's descriptor, without following links.
 
+use super::copying;
+use super::fill::fill;
 use super::mounts::{self, Mounted};
 use super::paths::{is_missing, show, show_mount};
 use super::{Namespaces, Order};
@@ -182,6 +184,10 @@ fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUser
         mount_secrets(&root, order).step(Part::Secrets, "make the place of secrets")?;
     }
     for (mount, inside) in &parts.shown {
+        if order.room.volumes.contains(inside) {
+            let filled = fill(&root, inside, mount, &mut copying());
+            filled.step(Part::Volume, &format!("fill {}", inside.display()))?;
+        }
         root.attach(mount, inside).step(
             Part::Mount,
             &format!("mount {} into the image", inside.display()),

@@ -25,6 +25,7 @@ pub use placeholders::{
 pub use upstream::Proxy;
 
 use holm_core::egress::{Policy, Ports, Reason, parse_query};
+use holm_core::service_network::Meaning;
 use lookup::Lookups;
 use names::Names;
 use open::Open;
@@ -47,6 +48,11 @@ pub trait Surroundings: Send + Sync + 'static {
 
     /// Replaces the kernel's policy and its allowed set. Returns quickly.
     fn replace(&self, policy: &Policy, granted: &[Grant]) -> io::Result<()>;
+
+    /// What a name means among the services of the workspace. Returns quickly.
+    fn meaning(&self, _asking: IpAddr, _name: &str) -> Meaning {
+        Meaning::Elsewhere
+    }
 
     /// Whether the address currently belongs to this machine. Returns quickly.
     fn is_own(&self, address: IpAddr) -> bool;

@@ -3,6 +3,7 @@
 
 use super::{Gateway, LookupFailure, Surroundings};
 use crate::dns::{Code, Kind, Question, Read, read};
+use holm_core::service_network::Meaning;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSo
         };
         let (gateway, socket) = (gateway.clone(), Arc::clone(&socket));
         tokio::spawn(async move {
-            let answer = answer(&gateway, &question).await;
+            let answer = answer(&gateway, client.ip(), &question).await;
             let _ = socket.send_to(&answer, client).await;
             drop(slot);
         });
@@ -63,7 +64,7 @@ pub async fn serve_datagrams<S: Surroundings>(gateway: Gateway<S>, socket: UdpSo
 pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpListener) {
     let slots = Arc::new(Semaphore::new(MOST_STREAMS));
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, client)) = listener.accept().await else {
             // Out of descriptors: wait until other connections close theirs.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
@@ -74,7 +75,7 @@ pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpLi
         let gateway = gateway.clone();
         tokio::spawn(async move {
             // Ends when the client closes, sends an invalid message, or stays silent.
-            let _ = serve_stream(&gateway, stream).await;
+            let _ = serve_stream(&gateway, client.ip(), stream).await;
             drop(slot);
         });
     }
@@ -82,6 +83,7 @@ pub async fn serve_streams<S: Surroundings>(gateway: Gateway<S>, listener: TcpLi
 
 async fn serve_stream<S: Surroundings>(
     gateway: &Gateway<S>,
+    asking: IpAddr,
     mut stream: TcpStream,
 ) -> io::Result<()> {
     loop {
@@ -91,7 +93,7 @@ async fn serve_stream<S: Surroundings>(
         let answer = match read(&message) {
             Read::Nothing => return Ok(()),
             Read::Answer(answer) => answer,
-            Read::Question(question) => answer(gateway, &question).await,
+            Read::Question(question) => answer(gateway, asking, &question).await,
         };
         let mut whole = (answer.len() as u16).to_be_bytes().to_vec();
         whole.extend(answer);
@@ -99,11 +101,18 @@ async fn serve_stream<S: Surroundings>(
     }
 }
 
-async fn answer<S: Surroundings>(gateway: &Gateway<S>, question: &Question) -> Vec<u8> {
-    let found = match question.kind {
+async fn answer<S: Surroundings>(
+    gateway: &Gateway<S>,
+    asking: IpAddr,
+    question: &Question,
+) -> Vec<u8> {
+    let among_services = gateway.surroundings().meaning(asking, &question.name);
+    let found = match (among_services, question.kind) {
+        (Meaning::Services(addresses), _) => Ok(addresses.into_iter().map(IpAddr::V4).collect()),
+        (Meaning::Nothing, _) => Err(LookupFailure::NoSuchName),
         // For a name that the policy forbids, every record type answers NXDOMAIN.
-        Kind::Other => gateway.may_ask(&question.name).map(|()| Vec::new()),
-        Kind::V4 | Kind::V6 => gateway.resolve(&question.name).await,
+        (Meaning::Elsewhere, Kind::Other) => gateway.may_ask(&question.name).map(|()| Vec::new()),
+        (Meaning::Elsewhere, Kind::V4 | Kind::V6) => gateway.resolve(&question.name).await,
     };
     let wanted = |address: &IpAddr| address.is_ipv4() == (question.kind == Kind::V4);
     match found {

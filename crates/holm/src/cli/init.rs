@@ -21,9 +21,10 @@ use std::process::ExitCode;
 /// Find out what this repository runs, and write it as holm.toml
 ///
 /// Looks at package.json, Procfile, Cargo.toml, Django, FastAPI, Flask, Rails, Go, Dockerfiles, example
-/// settings, compose files and Dev Containers, shows the file that it would write to the repository's
+/// settings, Compose files and Dev Containers, shows the file that it would write to the repository's
 /// root, names programs that are not installed, and writes it: after a question on a terminal, at once
 /// with --yes or without a terminal. In a subdirectory with a project of its own, it looks at that one.
+/// A Compose file is named as it is, with what it asks of this machine and what holm refuses of it.
 /// Each line says where it comes from; uncertain parts are comments. An existing holm.toml is left alone
 /// (exit code 4) unless --force is given. Nothing of the repository is executed.
 #[derive(Debug, Args)]
@@ -48,6 +49,14 @@ struct Initialized {
     /// Kinds of projects, such as `Node`, each with the file that shows it.
     found: Vec<Sign>,
     setup: Vec<String>,
+    /// The Compose file, unless holm refuses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compose: Option<String>,
+    /// What the Compose file asks of this machine, each with its place: `holm trust` approves it.
+    needs_approval: Vec<String>,
+    /// Why holm refuses the Compose file, each with its place.
+    refused: Vec<String>,
+    /// Those of the Compose file come first.
     services: Vec<String>,
     /// Services that are in the file as comments.
     suggestions: Vec<String>,
@@ -221,7 +230,10 @@ impl Initialized {
             kind: sign.kind,
             file: sign.file.clone(),
         });
+        let composed = proposal.compose.clone().unwrap_or_default();
+        let compose = composed.errors.is_empty().then_some(composed.file);
         let services = proposal.services.iter();
+        let services = services.map(|service| service.name.clone());
         let suggestions = proposal.suggestions.iter();
         Self {
             path: path.display().to_string(),
@@ -232,7 +244,10 @@ impl Initialized {
                 .iter()
                 .map(|step| step.command.clone())
                 .collect(),
-            services: services.map(|service| service.name.clone()).collect(),
+            compose: compose.filter(|file| !file.is_empty()),
+            needs_approval: composed.requests,
+            refused: composed.errors,
+            services: composed.services.into_iter().chain(services).collect(),
             suggestions: suggestions.map(|service| service.name.clone()).collect(),
             notes: proposal.remarks.clone(),
             missing: look::missing_programs(proposal)

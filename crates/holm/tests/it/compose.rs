@@ -285,3 +285,98 @@ fn what_is_wrong_is_named_and_what_has_no_effect_too() {
     let reloaded = repository.holm(&["reload", "x", "--json"]).ok().out();
     assert!(reloaded.contains("services.web"), "{reloaded}");
 }
+
+/// A program that asks the DNS server itself, and commands beside the program.
+const BESIDE: &str = r#"
+services:
+  app:
+    image: ask:1
+    command: [/bin/bash, /code/serve.sh]
+    volumes: [".:/code"]
+    networks: [front]
+    post_start:
+      - {command: [/bin/sh, -c, "cat /proc/1/comm > /dev/null; echo begun as $$ROLE in $$(pwd)"], working_dir: /tmp, environment: {ROLE: helper}}
+      - {command: [/bin/sh, -c, "echo no > /dev/stderr; exit 3"]}
+    pre_stop:
+      - {command: [/bin/sh, -c, "echo before the end"]}
+  alone:
+    image: ask:1
+    command: [/bin/bash, /code/serve.sh]
+    volumes: [".:/code"]
+    networks: [closed]
+  cache: {image: redis:7, command: redis-server --protected-mode no, networks: [front, closed]}
+networks: {front: {}, closed: {internal: true}}
+"#;
+
+/// Asks for the address of a name, and prints the code of the answer with the last four bytes.
+const SERVE: &str = r#"
+trap 'echo ending; exit 0' TERM
+server=$(sed -n 's/^nameserver //p' /etc/resolv.conf)
+ask() {
+    exec 3<>"/dev/udp/$server/53"
+    question="\x07\x09\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00"
+    for label in ${1//./ }; do question+="$(printf '\\x%02x%s' ${#label} "$label")"; done
+    printf "$question\x00\x00\x01\x00\x01" >&3
+    echo "$1 $(dd bs=512 count=1 <&3 2>/dev/null | od -An -v -tu1 | tr -s ' \n' ' ')"
+}
+for name in cache alone evil.test; do ask "$name"; done
+echo asked
+while :; do sleep 1; done
+"#;
+
+#[test]
+fn names_over_dns_and_commands_beside_a_program() {
+    let Some(world) = World::new() else { return };
+    let island = world.island();
+    redis().add(island, "redis:7");
+    ["bash", "dd", "od", "tr", "sed"]
+        .iter()
+        .fold(curl(), |image, name| {
+            image.program(&format!("/usr/bin/{name}"))
+        })
+        .link("bin/bash", "/usr/bin/bash")
+        .add(island, "ask:1");
+    let repository = island.repository("shop");
+    repository.write("compose.yaml", BESIDE);
+    repository.write("serve.sh", SERVE);
+    repository.write("holm.toml", "[project]\ncompose = \"compose.yaml\"\n");
+    repository.commit("a stack");
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    let logs = |service: &str, text: &str| {
+        let mut logs = String::new();
+        eventually(text, || {
+            logs = island.holm(&["logs", "x", service]).ok().out();
+            logs.contains(text)
+        });
+        logs
+    };
+    let answer = |logs: &str, name: &str| {
+        let line = logs
+            .lines()
+            .find(|line| line.contains(&format!("{name}  7 9 ")));
+        let line = line.unwrap_or_else(|| panic!("{name}: {logs}"));
+        let bytes = line.split(&format!("{name}  ")).nth(1).unwrap();
+        let bytes: Vec<u8> = bytes
+            .split(' ')
+            .filter_map(|byte| byte.parse().ok())
+            .collect();
+        (bytes[3] & 15, bytes[bytes.len() - 4..].to_vec())
+    };
+    let app = logs("app", "asked");
+    // `alone` is the first service, `app` the second, `cache` the third.
+    assert_eq!(answer(&app, "cache"), (0, vec![198, 19, 1, 4]));
+    assert_eq!(answer(&app, "alone").0, 3, "another network");
+    assert_eq!(answer(&app, "evil.test").0, 0, "as before");
+    let alone = logs("alone", "asked");
+    assert_eq!(answer(&alone, "cache"), (0, vec![198, 19, 1, 4]));
+    assert_eq!(answer(&alone, "evil.test").0, 3, "nothing outside");
+
+    logs("app", "begun as helper in /tmp");
+    let app = logs("app", "[post_start exited with 3]");
+    assert!(app.contains("no"), "{app}");
+    assert_eq!(service(&made, "app")["state"], "ready");
+    island.holm(&["stop", "x"]).ok();
+    let app = logs("app", "before the end");
+    let (before, ending) = (app.find("before the end"), app.find("ending"));
+    assert!(before < ending, "{app}");
+}

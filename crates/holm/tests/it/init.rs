@@ -1,6 +1,8 @@
 //! `holm init`: shows its findings and writes them, never over an existing file, and executes
 //! nothing.
 
+use crate::rooms::redis;
+use crate::services::service;
 use crate::support::{Act, Island, Repository, eventually};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -89,8 +91,27 @@ fn machines_are_told_the_same() {
     assert_eq!(written["found"][0]["kind"], "Node");
     assert_eq!(written["found"][1]["file"], "compose.yaml");
     assert_eq!(written["setup"], serde_json::json!(["npm ci"]));
-    assert_eq!(written["services"], serde_json::json!(["web"]));
-    assert_eq!(written["suggestions"], serde_json::json!(["mail"]));
+    assert_eq!(written["compose"], "compose.yaml");
+    assert_eq!(written["services"], serde_json::json!(["mail", "web"]));
+    assert_eq!(written["needs_approval"], serde_json::json!([]));
+    repository.write(
+        "compose.yaml",
+        "services:\n  mail: {image: mailhog, privileged: true}\n  x: {}\n",
+    );
+    let printed = repository.holm(&["init", "--print", "--json"]).json();
+    assert!(printed.get("compose").is_none(), "{printed}");
+    let refused = printed["refused"][0].as_str().unwrap();
+    assert!(refused.starts_with("compose.yaml:3:"), "{refused}");
+    repository.write(
+        "compose.yaml",
+        "services:\n  mail: {image: mailhog, privileged: true}\n",
+    );
+    let printed = repository.holm(&["init", "--print", "--json"]).json();
+    let asked = printed["needs_approval"][0].as_str().unwrap();
+    assert!(
+        asked.starts_with("compose.yaml:2: `services.mail.privileged`"),
+        "{asked}"
+    );
     assert_eq!(
         written["path"].as_str().unwrap(),
         repository.path.join("holm.toml").to_str().unwrap()
@@ -238,22 +259,63 @@ fn up_names_what_init_would_write() {
     assert_eq!(refused["code"], "inside_workspace");
 }
 
-const DATABASES: &str = r#"
-services:
-  db:
-    image: postgres:16
-    environment: { POSTGRES_USER: shop, POSTGRES_PASSWORD: x, POSTGRES_DB: shop_dev }
-  cache: { image: redis:7 }
-  old_db: { image: "mysql:8", environment: { MYSQL_DATABASE: shop, MYSQL_USER: shop, MYSQL_PASSWORD: x } }
+/// A program that writes to its database and serves what it reads there.
+const SERVER: &str = r#"
+const { hostname, port } = new URL(process.env.REDIS_URL);
+const redis = require("node:net").connect(port || 6379, hostname);
+redis.write("incr starts\r\n");
+redis.once("data", (reply) => {
+  require("node:http").createServer((_, answer) => answer.end(String(reply).trim())).listen(3000);
+});
 "#;
 
 #[test]
-fn the_databases_of_a_compose_file_really_run() {
+fn a_proposal_with_a_compose_file_comes_up() {
+    let island = Island::new();
+    redis().add(&island, "redis:7");
+    let repository = island.repository("shop");
+    repository.write(
+        "package.json",
+        r#"{"name":"shop","scripts":{"dev":"node server.js"}}"#,
+    );
+    repository.write(
+        "package-lock.json",
+        r#"{"lockfileVersion":3,"packages":{}}"#,
+    );
+    repository.write("server.js", SERVER);
+    repository.write(".env.example", "REDIS_URL=redis://localhost:6379\n");
+    repository.write(
+        "compose.yaml",
+        "services:\n  cache:\n    image: redis:7\n    command: redis-server --protected-mode no\n",
+    );
+    repository.holm(&["init"]).ok();
+    let written = config(&repository);
+    assert_eq!(written["project"]["compose"].as_str(), Some("compose.yaml"));
+    assert!(written["services"].get("cache").is_none(), "{written}");
+    repository.commit("what init wrote");
+    for label in ["a", "b"] {
+        let made = repository.holm(&["up", label, "--json"]).json();
+        assert_eq!(service(&made, "cache")["state"], "ready", "{made:#}");
+        assert_eq!(service(&made, "web")["state"], "ready", "{made:#}");
+        let read = island.inside(label, &["curl", "-sS", "http://127.0.0.1:3000/"]);
+        assert_eq!(read.ok().out(), ":1");
+    }
+}
+
+const NEEDS: &str =
+    r#"{"scripts":{"dev":"x"},"dependencies":{"pg":"8","ioredis":"5","mysql2":"3"}}"#;
+
+#[test]
+fn the_databases_of_a_proposal_really_run() {
     let island = Island::new();
     let repository = island.repository("shop");
     // The file stays uncommitted, so that only this test starts the commands.
     repository.up("x");
-    repository.write("compose.yaml", DATABASES);
+    repository.write("package.json", NEEDS);
+    repository.write(
+        ".env.example",
+        "DATABASE_URL=postgres://shop:x@db/shop_dev\n",
+    );
     repository.holm(&["init"]).ok();
     let config = config(&repository);
     let ask = [
@@ -262,10 +324,10 @@ fn the_databases_of_a_compose_file_really_run() {
             "psql -h 127.0.0.1 -U shop -d shop_dev -Atc 'select 40 + 2'",
             "42",
         ),
-        ("cache", "redis-cli ping", "PONG"),
+        ("redis", "redis-cli ping", "PONG"),
         (
-            "old-db",
-            "mariadb --no-defaults -h 127.0.0.1 -u shop -px shop -Nse 'select 40 + 2'",
+            "mariadb",
+            "mariadb --no-defaults -h 127.0.0.1 -u root -px app -Nse 'select 40 + 2'",
             "42",
         ),
     ];

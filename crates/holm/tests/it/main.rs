@@ -57,6 +57,8 @@ mod company_network;
 mod compare;
 mod completions;
 mod compose;
+mod compose_data;
+mod compose_shapes;
 mod container;
 mod contract;
 mod counts;

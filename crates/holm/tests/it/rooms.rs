@@ -87,12 +87,14 @@ set -e
 if [ "$(id -u)" = 0 ]; then exec gosu postgres "$0" "$@"; fi
 if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
     initdb --username=postgres --no-sync --auth=trust >/dev/null; echo "made the data as $(id -un)"
+    echo "host all all all trust" >> "$PGDATA/pg_hba.conf"
+    if [ -e /init.sql ]; then postgres --single -D "$PGDATA" postgres < /init.sql >/dev/null; fi
 fi
 exec "$@"
 "#;
 
 /// A server that refuses to run as root, looks up its user, forks, shares memory, and listens on a path below `/run`.
-fn postgres() -> TestImage {
+pub fn postgres() -> TestImage {
     let programs = postgres_programs();
     let version = programs.file_name().unwrap().to_str().unwrap().to_owned();
     let (bin, lib) = (programs.join("bin"), programs.join("lib"));
@@ -119,7 +121,7 @@ fn postgres() -> TestImage {
 }
 
 /// `/usr/lib/postgresql/15`.
-fn postgres_programs() -> PathBuf {
+pub fn postgres_programs() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
     versions.map(|entry| entry.unwrap().path()).max().unwrap()
 }

@@ -5,7 +5,9 @@
 
 mod documents;
 mod hostile;
+mod names;
 mod peer;
+mod seeds;
 
 use super::{Input, Unread, read};
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! Hostile checkouts: symlinks out of the repository, endless files, documents that grow when they
 //! are parsed, texts that try to become lines of the file. (attacks.md 185)
 
+use super::proposed;
 use crate::look::format::parse;
 use crate::look::{LARGEST_FILE, look, read};
 use crate::project;
@@ -77,12 +78,12 @@ fn files_that_never_end_and_files_that_are_too_large() {
         unusable(&found.contents["package.json"]),
         "it is larger than 512 KiB"
     );
-    assert_eq!(
-        unusable(&found.contents["compose.yaml"]),
-        "it is not UTF-8 text"
-    );
     // The user is told.
-    let text = detect::propose(&found).to_toml();
+    let text = proposed(inside.path()).0.to_toml();
+    assert!(
+        text.contains("# - compose.yaml:1:1: the file is not UTF-8 text"),
+        "{text}"
+    );
     assert!(
         text.contains("# - package.json was not used: it is larger than 512 KiB"),
         "{text}"
@@ -132,17 +133,28 @@ fn texts_do_not_become_lines() {
     let inside = TempDir::new().unwrap();
     std::fs::write(inside.path().join("compose.yaml"), compose).unwrap();
     std::fs::write(inside.path().join("package.json"), manifest).unwrap();
-    let text = detect::propose(&look(inside.path()).unwrap()).to_toml();
-    let config = project::parse(&text, "holm.toml").unwrap();
+    let (proposal, config) = proposed(inside.path());
+    let text = proposal.to_toml();
     assert!(config.shared.is_empty() && config.agents.is_empty() && config.secrets.is_empty());
     assert_eq!(config.limits, Default::default());
     assert_eq!(config.egress, Default::default());
     assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
     // The texts are there: unescaped, they would have been lines.
     assert!(
-        text.contains("[shared.evil]") && text.contains("[egress]"),
+        text.contains("[shared.evil]") && text.contains("[limits]"),
         "{text}"
     );
+    // A file that holm takes, with values that become settings.
+    let compose = r#"{"services":{"db":{"image":"postgres","environment":{"POSTGRES_USER":"a\"\n[nested]\n"},"volumes":["/x\n[egress]\nmode = \"none\":/y"]}}}"#;
+    let manifest = r#"{"scripts":{"dev":"vite"},"dependencies":{"pg":"8"}}"#;
+    std::fs::write(inside.path().join("compose.yaml"), compose).unwrap();
+    std::fs::write(inside.path().join("package.json"), manifest).unwrap();
+    let (proposal, config) = proposed(inside.path());
+    let text = proposal.to_toml();
+    assert_eq!(config.project.compose, ["compose.yaml"]);
+    assert_eq!(config.egress, Default::default());
+    assert!(text.contains("[egress]"), "{text}");
+    assert!(text.contains("%0A%5Bnested%5D%0A"), "{text}");
 }
 
 #[test]

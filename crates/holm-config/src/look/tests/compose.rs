@@ -3,155 +3,225 @@
 use super::{check, checkout, proposed, summary};
 use proptest::prelude::*;
 
-const COMPOSE: &str = r#"
-x-common: &common
-  LOG_LEVEL: debug
+/// Databases that a program of the repository uses, which the file does not run.
+const DATABASES: &str = r#"
 services:
-  app:
-    build: { context: ./app }
-    command: ["node", "server.js", "--title", "my shop"]
-    ports: ["127.0.0.1:3000:8080/tcp"]
-    depends_on:
-      db: { condition: service_healthy }
-      session_store: {}
-    environment:
-      <<: *common
-      NODE_ENV: ${NODE_ENV:-development}
-      DATABASE_URL: postgres://shop:hunter2@db:5432/shop
-      STRIPE_KEY: sk_live_0123
-      REGION:
   db:
     image: postgres:16-alpine
     ports: ["5433:5432"]
-    environment: [POSTGRES_USER=shop, POSTGRES_PASSWORD=hunter2, "POSTGRES_DB=${DB_NAME:-shop_dev}"]
+    environment: [POSTGRES_USER=shop, "POSTGRES_PASSWORD=hunter/2", "POSTGRES_DB=${DB_NAME:-shop_dev}"]
     volumes: ["pg:/var/lib/postgresql/data", "./db/init.sql:/docker-entrypoint-initdb.d/1.sql:ro"]
   session_store:
     image: docker.io/library/redis:7
     command: redis-server --requirepass hunter2
-  search: { image: "opensearchproject/opensearch:2", ports: ["9200:9200"] }
   debug-db: { image: postgres, profiles: [debug] }
+volumes: {pg: {}}
 "#;
 
+const MANIFEST: &str = r#"{"scripts":{"dev":"next dev"},"dependencies":{"pg":"8","ioredis":"5"}}"#;
+
 #[test]
-fn a_compose_file() {
+fn databases_of_a_file_for_a_program_beside_it() {
     let files = [
-        ("compose.yaml", COMPOSE),
-        ("package.json", r#"{"scripts":{"dev":"next dev"}}"#),
+        ("compose.yaml", DATABASES),
+        ("package.json", MANIFEST),
+        ("package-lock.json", "{}"),
         (".env", "A=1"),
-        (
-            "compose.override.yaml",
-            "services: {evil: {image: postgres}}",
-        ),
     ];
     check(
         &files,
         &[
             "looks like Node: package.json",
             "looks like Compose: compose.yaml",
-            "service app:3000 = npm run dev DATABASE_URL=postgres://shop@127.0.0.1:5432/shop_dev after db session-store",
-            "service db:5432 = … exec postgres -D ~/db/data -k /tmp -c listen_addresses=127.0.0.1 ready by its log",
-            "service session-store:6379 = mkdir -p ~/session-store && exec redis-server --bind 127.0.0.1 --port 6379 --dir ~/session-store",
-            "volume db",
-            "volume session-store",
-            "maybe search:9200 = ?",
-            "maybe debug-db = exec postgres -D ~/debug-db/data -k /tmp -c listen_addresses=127.0.0.1",
+            "setup npm ci",
+            "compose compose.yaml runs db session-store",
+            "service web:3000 = npm run dev DATABASE_URL=postgres://shop:hunter%2F2@127.0.0.1:5433/shop_dev REDIS_URL=redis://:hunter2@session-store:6379 after db session-store",
+            "volume pg",
             "maybe include .env",
-            "note compose.override.yaml was not read",
         ],
     );
     let directory = checkout(&files);
-    let (proposal, config) = proposed(directory.path());
-    let text = proposal.to_toml();
-    // No secret is repeated, wherever it was.
-    for secret in ["hunter2", "sk_live"] {
-        assert!(!text.contains(secret), "{text}");
-    }
-    let expected = [
-        "# compose.yaml gives it NODE_ENV, LOG_LEVEL, STRIPE_KEY, REGION, which were not taken over.",
-        "# The image would run ./db/init.sql when the database is new; this does not.",
-        "# It is called `session_store` in compose.yaml.",
-        "# compose.yaml gives it arguments, which were not taken over.",
-        "db = 5432                           # compose.yaml shows it as 5433 outside",
-        "# compose.yaml: debug-db: starts only with the profile debug",
-        "# include = [\".env\"]                # git ignores it; to bring it needs `holm trust`",
-    ];
-    for line in expected {
+    let text = proposed(directory.path()).0.to_toml();
+    for line in [
+        "compose = \"compose.yaml\"            # its services: db, session-store",
+        "# Its URL has the password that the Compose file shows.",
+        "depends_on = [\"db\", \"session-store\"]",
+        "[volumes.pg]",
+        "policy = \"fork\"                     # the first start of db makes the data, each workspace gets a copy",
+    ] {
         assert!(text.lines().any(|it| it == line), "{line}\n{text}");
     }
-    let name = holm_core::config::Name::parse("db").unwrap();
-    let run = &config.services[&name].run;
-    assert!(run.contains("initdb -D ~/db/new -U shop "), "{run}");
-    assert!(run.contains("CREATE DATABASE \"shop_dev\""), "{run}");
-}
-
-#[test]
-fn a_compose_file_alone() {
-    // No program is found: what is built from the repository is a suggestion.
-    let files = [("compose.yaml", COMPOSE)];
-    let directory = checkout(&files);
-    let found = summary(directory.path());
-    let expected = [
-        "maybe app:8080 = node server.js --title 'my shop'",
-        "  secret DATABASE_URL",
-        "  secret STRIPE_KEY",
-        "  secret REGION",
+    // The file's override is read, too.
+    let files = [
+        files[0],
+        files[1],
+        (
+            "compose.override.yaml",
+            "services: {db: {ports: !override [\"6000:5432\"]}, mail: {image: mailhog}}",
+        ),
     ];
-    for line in expected {
-        assert!(found.iter().any(|it| it == line), "{found:#?}");
-    }
-    let text = proposed(directory.path()).0.to_toml();
-    let line = "# env = { NODE_ENV = \"development\", LOG_LEVEL = \"debug\" }";
-    assert!(text.contains(line), "{text}");
-    assert!(!text.contains("hunter2"), "{text}");
-    let line = "# compose.yaml: app: built as an image from `./app`; say what runs here instead";
-    assert!(text.contains(line), "{text}");
+    let found = summary(checkout(&files).path());
+    assert!(found.contains(&"compose compose.yaml runs db mail session-store".to_owned()));
+    assert!(found[4].contains("@127.0.0.1:6000/"), "{found:#?}");
 }
 
 #[test]
-fn databases_of_compose_files() {
-    let compose = |services: &str| format!("services:\n{services}");
-    let mysql = compose("  db: {image: 'mysql:8', environment: {MYSQL_DATABASE: shop}}\n");
-    let mysql = mysql + "  two: {image: mariadb}\n";
-    check(
-        &[("docker-compose.yml", &mysql)],
-        &[
-            "looks like Compose: docker-compose.yml",
-            "service db:3306 = … --bind-address=127.0.0.1 --port=3306 --skip-grant-tables --init-file=\"$HOME/db/begin.sql\"",
-            "volume db",
-            "maybe two = --bind-address=127.0.0.1 --port=3306 --skip-grant-tables",
-        ],
-    );
-    // Values that are not plain words are not put into a script.
-    let strange = compose(
-        "  db: {image: postgres, environment: {POSTGRES_USER: \"x'; touch /tmp/y; '\", POSTGRES_DB: $NAME}}\n",
-    );
-    let directory = checkout(&[("compose.yml", &strange)]);
-    let (proposal, config) = proposed(directory.path());
-    let run = &config.services.values().next().unwrap().run;
-    assert!(
-        run.contains("-U postgres ") && !run.contains("touch"),
-        "{run}"
-    );
-    assert!(
-        proposal
-            .to_toml()
-            .contains("POSTGRES_USER has no plain value there")
-    );
-    // Other images may contain anything.
-    for image in [
-        "bitnami/postgresql",
-        "postgis/postgis:16",
-        "registry.example.org/postgres",
-        "redis/redis-stack",
-    ] {
-        let services = compose(&format!("  db: {{image: '{image}'}}\n"));
-        let directory = checkout(&[("compose.yml", &services)]);
-        let (proposal, config) = proposed(directory.path());
-        assert!(
-            config.services.is_empty() && proposal.suggestions.len() == 1,
-            "{image}"
+fn a_program_that_the_file_runs_is_not_listed_again() {
+    let file = |service: &str| {
+        format!(
+            "services:\n  app: {{{service}, ports: [\"3000:3000\"]}}\n  db: {{image: postgres}}\n"
+        )
+    };
+    let runs = [
+        "image: node:22, working_dir: /app, volumes: [\".:/app\"], command: npm run dev",
+        "image: node:22, volumes: [\"./:/app\", \"/app/node_modules\"], command: npm run dev",
+    ];
+    for service in runs {
+        check(
+            &[
+                ("docker-compose.yml", &file(service)),
+                ("package.json", MANIFEST),
+                ("package-lock.json", "{}"),
+            ],
+            &[
+                "looks like Node: package.json",
+                "looks like Compose: docker-compose.yml",
+                "compose docker-compose.yml runs app db",
+                "note docker-compose.yml runs the program, so `setup` was left out: npm ci",
+            ],
         );
     }
+    // A container in which programs are started by hand, and one that only shows files, run none.
+    let runs_none = [
+        "image: node:22, working_dir: /app, volumes: [\".:/app\"], command: sleep infinity",
+        "image: nginx, volumes: [\"./:/usr/share/nginx/html\"], command: nginx",
+    ];
+    for service in runs_none {
+        let file = file(service);
+        let directory = checkout(&[("compose.yml", &file), ("package.json", MANIFEST)]);
+        let found = summary(directory.path());
+        // The file publishes the port of the program.
+        let program = "service web = npm run dev DATABASE_URL=postgres://postgres@db:5432/postgres";
+        assert!(
+            found.iter().any(|line| line.starts_with(program)),
+            "{found:#?}"
+        );
+    }
+    // Names are never the same.
+    let file = "services: {web: {image: redis}, db: {image: mailhog}}";
+    let directory = checkout(&[("compose.yml", file), ("package.json", MANIFEST)]);
+    let found = summary(directory.path()).join("\n");
+    assert!(
+        found.contains("service web-2:3000 = npm run dev")
+            && found.contains("service postgres:5432"),
+        "{found}"
+    );
+}
+
+#[test]
+fn what_a_file_asks_of_the_host_is_named() {
+    let file = r#"
+services:
+  app:
+    image: alpine
+    privileged: true
+    environment: [USER_TOKEN, "OTHER=${USER_TOKEN}"]
+    volumes: ["/var/run/docker.sock:/var/run/docker.sock"]
+    command: sh ${UNKNOWN:-run}
+"#;
+    let directory = checkout(&[("compose.yaml", file)]);
+    let (proposal, _) = proposed(directory.path());
+    let asked = proposal.compose.clone().unwrap().requests;
+    let places: Vec<&str> = asked
+        .iter()
+        .map(|line| line.split_inclusive(':').take(2).map(str::len).sum())
+        .zip(&asked)
+        .map(|(length, line)| &line[..length])
+        .collect();
+    assert_eq!(
+        places,
+        ["compose.yaml:5:", "compose.yaml:7:", "compose.yaml:6:"],
+        "{asked:#?}"
+    );
+    let text = proposal.to_toml();
+    for line in [
+        "# This needs your approval, `holm trust`:",
+        "# - compose.yaml:6: reads variable `USER_TOKEN` of your environment",
+        "compose = \"compose.yaml\"            # its services: app",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn files_that_git_ignores() {
+    // Without the file it could not be read, so `include` brings it along. Its values are not repeated.
+    let file =
+        "services:\n  db:\n    image: postgres\n    env_file: .env\n    ports: [\"5432:5432\"]\n";
+    let files = [
+        ("compose.yaml", file),
+        (".env", "POSTGRES_PASSWORD=of-the-user\n"),
+        ("package.json", MANIFEST),
+    ];
+    let (proposal, config) = proposed(checkout(&files).path());
+    let text = proposal.to_toml();
+    assert_eq!(config.project.include.len(), 1, "{text}");
+    assert!(text.contains("compose = \"compose.yaml\""), "{text}");
+    assert!(!text.contains("# include"), "{text}");
+    // A variable of the user without which it cannot be read.
+    let file = "services: {app: {image: alpine, command: \"echo ${USER_TOKEN:?needed}\"}}";
+    let found = summary(checkout(&[("compose.yaml", file)]).path());
+    assert!(
+        found
+            .iter()
+            .any(|line| line.starts_with("asks compose.yaml:1: `environment.USER_TOKEN`")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_file_that_holm_refuses_is_a_comment() {
+    let file = "services:\n  db:\n    image: postgres\n    bild: .\n  cache: {image: redis}\n";
+    let files = [
+        ("docker/compose.yaml", file),
+        ("package.json", MANIFEST),
+        (".env.example", "DATABASE_URL=postgres://a:b@db/shop\n"),
+    ];
+    check(
+        &files,
+        &[
+            "looks like Node: package.json",
+            "looks like Compose: docker/compose.yaml",
+            "setup npm install",
+            "refused docker/compose.yaml:4:5: unknown key `bild` in `services.db`; did you mean `build`?",
+            "service web:3000 = npm run dev DATABASE_URL=postgres://a@127.0.0.1:5432/shop REDIS_URL=redis://127.0.0.1:6379 after db redis",
+            "service db:5432 = … exec postgres -D ~/db/data -k /tmp -c listen_addresses=127.0.0.1 ready by its log",
+            "service redis:6379 = mkdir -p ~/redis && exec redis-server --bind 127.0.0.1 --port 6379 --dir ~/redis",
+            "volume db",
+            "volume redis",
+            "note .env.example shows settings; the checkout has no ignored .env made from it",
+        ],
+    );
+    let text = proposed(checkout(&files).path()).0.to_toml();
+    for line in [
+        "# holm refuses docker/compose.yaml until this is changed:",
+        "# compose = \"docker/compose.yaml\"",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+    // What the translation refuses has its place, too.
+    let check = |file: &str, place: &str| {
+        let found = summary(checkout(&[("compose.yml", file)]).path()).join("\n");
+        assert!(
+            found.contains(&format!("refused compose.yml:{place}: ")),
+            "{found}"
+        );
+    };
+    check(
+        "services:\n  a: {image: x, ports: [\"80:80\"]}\n  b:\n    image: x\n    ports: [\"80:81\"]\n",
+        "5:5",
+    );
+    check("services:\n  a_b: {image: x}\n  a-b: {image: x}\n", "2:3");
 }
 
 proptest! {

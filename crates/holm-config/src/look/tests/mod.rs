@@ -8,10 +8,13 @@ mod compose;
 mod frameworks;
 mod shapes;
 
-use super::look;
+use super::{add_composition, look};
+use crate::compose::{Unread, services::collect};
 use crate::project;
+use holm_core::compose::ComposeFiles;
 use holm_core::config::{Probe, ProjectConfig};
 use holm_core::detect::{self, Proposal};
+use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -37,11 +40,33 @@ fn proposed_in(at: &Path, current: &str) -> (Proposal, ProjectConfig) {
     // In place of git, which the command asks.
     found.ignored = vec![".env".to_owned()];
     found.ignored.retain(|name| found.listing.contains(name));
+    let variables = BTreeMap::from([("USER_TOKEN".to_owned(), "of-the-user".to_owned())]);
+    add_composition(at, &mut found, &variables).unwrap();
     let proposal = detect::propose(&found);
     let text = proposal.to_toml();
+    assert!(!text.contains("of-the-user"), "{text}");
     let config = project::parse(&text, "holm.toml")
         .unwrap_or_else(|errors| panic!("{errors}\n--- in\n{text}"));
+    if !config.project.compose.is_empty() {
+        whole(at, &text, &config, variables);
+    }
     (proposal, config)
+}
+
+/// `holm up` takes the file together with the Compose file that it names.
+fn whole(at: &Path, text: &str, config: &ProjectConfig, environment: BTreeMap<String, String>) {
+    let everything = ComposeFiles {
+        root: at.display().to_string(),
+        environment,
+        ..ComposeFiles::default()
+    };
+    let is_in_commit = |path: &str| path != ".env" || config.project.include.len() == 1;
+    let files = collect(config, &everything, &mut |path| {
+        let text = std::fs::read_to_string(at.join(path)).ok();
+        text.filter(|_| is_in_commit(path)).ok_or(Unread::Missing)
+    });
+    project::parse_with(text, "holm.toml", &files)
+        .unwrap_or_else(|errors| panic!("{errors}\n--- in\n{text}"));
 }
 
 /// One line per setting in force, then suggestions and remarks.
@@ -52,6 +77,17 @@ fn summary(at: &Path) -> Vec<String> {
         lines.push(format!("looks like {}: {}", sign.kind, sign.file));
     }
     lines.extend(config.project.setup.iter().map(|it| format!("setup {it}")));
+    if let Some(compose) = &proposal.compose {
+        lines.extend(compose.requests.iter().map(|it| format!("asks {it}")));
+        lines.extend(compose.errors.iter().map(|it| format!("refused {it}")));
+        if compose.errors.is_empty() {
+            lines.push(format!(
+                "compose {} runs {}",
+                compose.file,
+                compose.services.join(" ")
+            ));
+        }
+    }
     if let Some(inputs) = &config.project.setup_inputs {
         let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
         lines.push(format!("inputs {}", inputs.join(" ")));
@@ -91,7 +127,6 @@ fn summary(at: &Path) -> Vec<String> {
         let port = it.port.as_ref().map(|(port, _)| format!(":{port}"));
         let port = port.unwrap_or_default();
         lines.push(format!("maybe {}{port} = {last}", it.name));
-        lines.extend(it.secrets.iter().map(|name| format!("  secret {name}")));
     }
     lines.extend(
         proposal

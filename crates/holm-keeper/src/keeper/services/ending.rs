@@ -1,5 +1,6 @@
 //! Ends a service with everything that it started, in a thread of its own.
 
+use super::hooks::Beside;
 use super::{Mailbox, STACK, Supervisor, image, run};
 use holm_core::service::Event;
 use std::sync::Arc;
@@ -26,13 +27,26 @@ impl Supervisor {
             run: current.number,
         };
         let registry = Arc::clone(&self.registry);
+        let (service, log) = (Arc::clone(&current.service), Arc::clone(&current.log));
         let thread = std::thread::Builder::new().stack_size(STACK);
         let spawned = thread.spawn(move || {
             match room {
                 Some(room) => {
                     let plan = registry.room_plan(&name);
                     let stop = plan.map_or(signal, |plan| plan.start.stop_signal);
-                    let gently = (signal != libc::SIGKILL && is_up).then_some((stop, grace));
+                    let is_gentle = signal != libc::SIGKILL && is_up;
+                    let entered = image::entered(&registry, &service, Arc::clone(&room));
+                    if let Some(entered) = entered.filter(|_| is_gentle) {
+                        let registry = Arc::clone(&registry);
+                        let beside = Beside {
+                            registry,
+                            service,
+                            entered,
+                            log,
+                        };
+                        beside.end();
+                    }
+                    let gently = is_gentle.then_some((stop, grace));
                     image::end(&registry, &room, leader.cast_signed(), gently);
                 }
                 // Its room has ended with all processes. The pid may be that of another program by now.

@@ -28,6 +28,7 @@ const TAKEN_OVER: [&[u8]; 2] = [b"TERM", b"TZ"];
 const ROOT: &[u8] = b"HOLM_ROOT";
 
 /// The open room of one run.
+#[derive(Clone)]
 pub struct Entered {
     pub room: Arc<Room>,
     plan: RoomPlan,
@@ -41,15 +42,25 @@ pub fn enter(registry: &Arc<Registry>, service: &Service) -> io::Result<Option<E
     }
     let plan = registry.room_plan(&service.name);
     let plan = plan.ok_or_else(|| io::Error::other("the keeper does not know its image"))?;
-    let receiver = Some(Receiver::Service(&service.name));
+    let files = registry
+        .secrets
+        .files_of(Some(Receiver::Service(&service.name)));
+    let room = Room::open(registry, plan, files)?;
+    Ok(entered(registry, service, room))
+}
+
+/// The room of a service that runs.
+pub fn entered(registry: &Registry, service: &Service, room: Arc<Room>) -> Option<Entered> {
+    let plan = registry.room_plan(&service.name)?;
     // A room shows only the secret files of its service, so no rule has to hide others.
-    let domain = match registry.secrets.domain(receiver) {
+    let domain = match registry
+        .secrets
+        .domain(Some(Receiver::Service(&service.name)))
+    {
         Domain::OwnReading(_) => Domain::Own,
         other => other,
     };
-    let files = registry.secrets.files_of(receiver);
-    let room = Room::open(registry, plan.clone(), files)?;
-    Ok(Some(Entered { room, plan, domain }))
+    Some(Entered { room, plan, domain })
 }
 
 /// Ends the program and everything else in its room. Returns when nothing is left.

@@ -5,6 +5,7 @@ use crate::logs::{FILE_SIZE, FILES, Stream, append, now, path};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How much a service may write at once, and then per second, so that endless output does not use
@@ -163,6 +164,17 @@ impl Budget {
         self.at = now + wait;
         wait
     }
+}
+
+/// Writes a message of holm to the log of a service.
+pub fn note(log: &Mutex<Log>, text: &str) {
+    let mut records = Vec::new();
+    append(&mut records, now(), Stream::Holm, text.as_bytes());
+    lock(log).write(&records, 1);
+}
+
+pub fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

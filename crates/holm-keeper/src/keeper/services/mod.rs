@@ -6,6 +6,7 @@
 
 mod ending;
 mod helper;
+mod hooks;
 mod image;
 mod lines;
 mod listening;
@@ -355,7 +356,7 @@ impl Supervisor {
                     let has_ended = matches!(event, Event::Exited { .. });
                     self.graph.handle(index, event, now);
                     if has_ended && let Some(text) = self.graph.life(index).end_in_words() {
-                        run::note(&self.runs[index].log, &format!("[{text}]"));
+                        log::note(&self.runs[index].log, &format!("[{text}]"));
                     }
                 }
                 None

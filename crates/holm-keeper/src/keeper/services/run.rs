@@ -4,9 +4,10 @@
 //! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
 //! output stays in the pipe, and the service blocks.
 
+use super::hooks::Beside;
 use super::image::{self, Entered};
 use super::lines::{Lines, Missing};
-use super::log::Log;
+use super::log::{Log, lock, note};
 use super::probe::{Asking, Place, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
@@ -24,7 +25,7 @@ use rustix::io::Errno;
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const CHUNK: usize = 64 * 1024;
@@ -117,6 +118,15 @@ impl Run {
                 pid: pid.unsigned_abs(),
             }),
             Part::Build => self.note(&format!("[build: {}]", self.command())),
+        }
+        if let Some(entered) = entered.clone() {
+            let beside = Beside {
+                registry: Arc::clone(&self.registry),
+                service: Arc::clone(&self.service),
+                entered,
+                log: Arc::clone(&self.log),
+            };
+            beside.begin();
         }
         let known = self.registry.secrets.known();
         let output = |pipe: OwnedFd, stream| Output {
@@ -449,18 +459,7 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
     }
 }
 
-/// Writes a message of holm to the log of a service.
-pub fn note(log: &Mutex<Log>, text: &str) {
-    let mut records = Vec::new();
-    append(&mut records, now(), Stream::Holm, text.as_bytes());
-    lock(log).write(&records, 1);
-}
-
 fn contains(line: &[u8], text: &str) -> bool {
     let text = text.as_bytes();
     !text.is_empty() && line.windows(text.len()).any(|window| window == text)
-}
-
-pub fn lock(log: &Mutex<Log>) -> std::sync::MutexGuard<'_, Log> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
