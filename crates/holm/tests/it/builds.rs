@@ -164,7 +164,14 @@ fn an_image_is_built_once_for_the_same_inputs() {
     assert_eq!(builds(&island), [""; 0]);
 
     holm(&repository, &["trust", "--yes"]).ok();
-    holm(&repository, &["up", "a", "--json"]).ok();
+    // Two commands at once build it once.
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| holm(&repository, &["up", "other", "--json"]).ok());
+        holm(&repository, &["up", "a", "--json"]).ok();
+        other.join().unwrap();
+    });
+    assert_eq!(builds(&island).len(), 1);
+    island.holm(&["rm", "other", "--force"]).ok();
     let logs = said(&island, "a", "the first text");
     assert!(logs.contains("green"), "{logs}");
     // Its commands had a network of their own, with nothing in it.
@@ -226,6 +233,10 @@ fn a_workspace_that_moves_gets_the_image_of_its_commit() {
     assert_eq!(image_of(&island, "a"), first);
     repository.write("web/text", "the second text\n");
     repository.commit("text");
+    // A workspace that is there keeps its image, so nothing is built for it.
+    let there = holm(&repository, &["up", "a", "--json"]).json();
+    assert_eq!(there["created"], false, "{there}");
+    assert_eq!(builds(&island).len(), 1);
     let moved = holm(&repository, &["assign", "a", "HEAD", "--json"]).json();
     assert_eq!(
         moved["move"]["services"][0]["reaction"], "rebuild",

@@ -147,4 +147,12 @@ fn podman_builds_and_gives_images() {
     )
     .error(1);
     assert_eq!(absent["code"], "import_failed");
+    // Ends the process that keeps podman's user namespace.
+    let podman = island.home().join("bin/podman");
+    Ran::new(
+        island
+            .command(podman, &island.home())
+            .args(["system", "migrate"]),
+    )
+    .ok();
 }

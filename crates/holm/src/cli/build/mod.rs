@@ -6,6 +6,7 @@
 
 mod builder;
 mod inputs;
+mod lock;
 
 use super::progress::Progress;
 use super::user_checkout::Checkout;
@@ -19,6 +20,7 @@ use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{Cancel, Tree, TreeFile};
 use inputs::Inputs;
+use lock::Lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -118,6 +120,12 @@ impl Building<'_> {
             let inputs = try_blocking(move || Inputs::find(&name, &wanted, &tree, &all)).await?;
             let image = inputs.image.clone();
             if known.insert(image.clone()) {
+                let _lock = Lock::of(&image).await?;
+                // Another command may have built it meanwhile.
+                if cache == Cache::Use && self.known().await?.contains(&image) {
+                    built.insert(service, image);
+                    continue;
+                }
                 let builder = match &mut builder {
                     Some(builder) => builder,
                     none => none.insert(Builder::find().await?),

@@ -101,6 +101,15 @@ pub struct UpArgs {
     force: bool,
 }
 
+// === impl UpArgs ===
+
+impl UpArgs {
+    /// A live workspace with the label is returned as it is.
+    fn is_plain(&self) -> bool {
+        self.start.is_default() && self.at.is_none() && self.count.is_none()
+    }
+}
+
 pub fn run(context: &Context, arguments: UpArgs) -> Outcome {
     let wishes = wishes(&arguments)?;
     let results = connect::block_on(create::all(context, &arguments, &wishes))?;
@@ -165,8 +174,7 @@ fn wishes(arguments: &UpArgs) -> Result<Vec<Wish>, Fault> {
             labels.push(label);
         }
     }
-    let is_plain =
-        arguments.start.is_default() && arguments.at.is_none() && arguments.count.is_none();
+    let is_plain = arguments.is_plain();
     if labels.len() > 1 {
         if arguments.count.is_some() {
             let message = "-n takes one label and numbers it";

@@ -95,7 +95,10 @@ pub async fn prepare(
         checkout: &checkout,
         state: State::of(arguments.start.dirty, origin.commit()),
     };
-    let built = built(building, &origin, granted).await?;
+    let built = match granted {
+        Granted::Everything => built(building, &origin, arguments, &check).await?,
+        Granted::Nothing => Built::new(),
+    };
     let coming = coming(&origin);
     let project_id = check.project_id.clone();
     let mut request = request(&checkout, &origin, arguments, check, &included)?;
@@ -118,13 +121,34 @@ pub async fn prepare(
 }
 
 /// The images of services that are built from the project's own Dockerfiles.
-async fn built(building: Building<'_>, origin: &Origin, granted: Granted) -> Result<Built, Fault> {
-    if granted == Granted::Nothing {
-        return Ok(Built::new());
-    }
+async fn built(
+    building: Building<'_>,
+    origin: &Origin,
+    arguments: &UpArgs,
+    check: &TrustCheck,
+) -> Result<Built, Fault> {
     let builds = origin.config.image_builds();
     let builds = builds.map(|(name, build)| (name.to_string(), build.clone()));
-    building.all(builds).await
+    let builds: Vec<_> = builds.collect();
+    if builds.is_empty() || all_exist(building.client, check, arguments).await? {
+        return Ok(Built::new());
+    }
+    building.all(builds.into_iter()).await
+}
+
+/// Whether nothing is made, because the workspaces are there already and keep their images.
+async fn all_exist(client: &Client, check: &TrustCheck, arguments: &UpArgs) -> Result<bool, Fault> {
+    if !arguments.is_plain() || arguments.labels.is_empty() {
+        return Ok(false);
+    }
+    let names = client.names().await?.names;
+    let exists = |label: &String| {
+        let mut own = names
+            .iter()
+            .filter(|it| it.project_id.as_str() == check.project_id);
+        own.any(|name| name.label == *label)
+    };
+    Ok(arguments.labels.iter().all(exists))
 }
 
 /// The client has the turn's commit, and not its files.
