@@ -7,12 +7,14 @@ use crate::support::{Island, TestImage, eventually};
 use serde_json::json;
 use std::path::Path;
 
+type MakeImage = fn() -> TestImage;
+
 struct Shape {
     compose: &'static str,
     /// Added to `holm.toml`.
     toml: &'static str,
     files: &'static [(&'static str, &'static str)],
-    images: &'static [(&'static str, fn() -> TestImage)],
+    images: &'static [(&'static str, MakeImage)],
     port: &'static str,
     /// Services that run when all is up.
     ready: &'static [&'static str],

@@ -241,7 +241,10 @@ run = "exec env -i sh -c 'sleep 98764 & wait'"
     found.sort_by_key(|one| one[0] != "rows");
     assert_eq!(found, expected);
     assert_eq!(review(&island, &[])["to"], 1);
-    island.sh("x", "setsid sleep 98765 > /dev/null 2>&1 &").ok();
+    // It is listed by its name, which it has when setsid has executed it.
+    let left =
+        "setsid sleep 98765 > /dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do :; done";
+    island.sh("x", left).ok();
     let text = island.holm(&["review", "x", "--stat"]).ok().out();
     for part in [
         "rows (2 files written, used by service db)",
