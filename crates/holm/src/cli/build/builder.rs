@@ -37,6 +37,8 @@ struct Kind {
     /// Then the id of the image; `{}` in the last word stands for the file.
     save: &'static [&'static str],
     save_to: &'static str,
+    /// See [`Kind::has_failed_by_itself`].
+    loses_helpers: bool,
 }
 
 static KINDS: [Kind; 3] = [
@@ -45,23 +47,32 @@ static KINDS: [Kind; 3] = [
         probe: &["version", "--format", "{{.Server.Version}}"],
         save: &["save", "--output"],
         save_to: "",
+        loses_helpers: false,
     },
     Kind {
         program: "podman",
         probe: &["--version"],
         save: &["save", "--quiet", "--format=oci-archive", "--output"],
         save_to: "",
+        loses_helpers: true,
     },
     Kind {
         program: "buildah",
         probe: &["--version"],
         save: &["push", "--quiet"],
         save_to: "oci-archive:",
+        loses_helpers: true,
     },
 ];
 
 const IMAGE_ID: &str = "id";
 const ARCHIVE: &str = "image.tar";
+
+/// How often a build is tried whose builder lost a helper.
+const TRIES: usize = 3;
+
+/// What a builder says when it has lost a helper: one that unpacks a layer, or one that starts a command.
+const LOST: [&str; 2] = ["signal: killed", "nsexec-"];
 
 /// How many lines of a failed build are shown.
 const LINES: usize = 20;
@@ -107,8 +118,34 @@ impl Builder {
         let step = format!("build: {}", job.service);
         progress.report(&step, 0, 0);
         let id = place.join(IMAGE_ID);
+        let mut reported = |line: &str| progress.report(&format!("{step}  {line}"), 0, 0);
+        for left in (0..TRIES).rev() {
+            let build = self.build(job, place, &id);
+            match self.follow(build, job, &mut reported).await {
+                Err(fault) if left > 0 && self.kind.has_failed_by_itself(&fault) => {}
+                done => {
+                    done?;
+                    break;
+                }
+            }
+        }
+        let id = fs::read_to_string(id).map_err(no_room)?;
+        let archive = place.join(ARCHIVE);
+        let mut save = self.command(self.kind.save[0]);
+        save.args(&self.kind.save[1..]);
+        let to = format!("{}{}", self.kind.save_to, archive.display());
+        // Where the program has an option for the file, that comes first.
+        match self.kind.save_to {
+            "" => save.arg(to).arg(id.trim()),
+            _ => save.arg(id.trim()).arg(to),
+        };
+        self.follow(save, job, |_| {}).await?;
+        Ok(archive)
+    }
+
+    fn build(&self, job: &Job<'_>, place: &Path, id: &Path) -> Command {
         let mut build = self.command("build");
-        build.arg(option("iidfile", &id));
+        build.arg(option("iidfile", id));
         build.arg(option("file", &place.join(DOCKERFILE)));
         build.arg(format!("--tag=localhost/holm/{}", job.service));
         if !job.build.network {
@@ -126,20 +163,7 @@ impl Builder {
             build.arg(format!("--target={target}"));
         }
         build.arg(place.join(CONTEXT));
-        let reported = |line: &str| progress.report(&format!("{step}  {line}"), 0, 0);
-        self.follow(build, job, reported).await?;
-        let id = fs::read_to_string(id).map_err(no_room)?;
-        let archive = place.join(ARCHIVE);
-        let mut save = self.command(self.kind.save[0]);
-        save.args(&self.kind.save[1..]);
-        let to = format!("{}{}", self.kind.save_to, archive.display());
-        // Where the program has an option for the file, that comes first.
-        match self.kind.save_to {
-            "" => save.arg(to).arg(id.trim()),
-            _ => save.arg(id.trim()).arg(to),
-        };
-        self.follow(save, job, |_| {}).await?;
-        Ok(archive)
+        build
     }
 
     fn command(&self, verb: &str) -> Command {
@@ -231,6 +255,13 @@ impl Builder {
 // === impl Kind ===
 
 impl Kind {
+    /// podman and buildah have the kernel kill their helpers when the thread ends that started them, and releases before
+    /// 2023 did not keep that thread. A build then fails now and then, whatever its Dockerfile says.
+    fn has_failed_by_itself(&self, fault: &Fault) -> bool {
+        let said = fault.message();
+        self.loses_helpers && LOST.iter().any(|sign| said.contains(sign))
+    }
+
     fn probe(&self) -> Result<(), String> {
         let mut command = Command::new(self.program);
         command.args(self.probe).stdin(Stdio::null());
