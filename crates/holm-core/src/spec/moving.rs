@@ -19,8 +19,8 @@ pub struct Move {
     /// The tree has the commit.
     pub is_there: bool,
     pub owed: Owed,
-    /// The images of services that were built for the commit. Taken over when the tree has the commit; then the
-    /// processes start anew.
+    /// The images of services that were built for the commit. When the tree has the commit, the services get them and
+    /// the workspace restarts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<BuiltImage>,
 }

@@ -1,9 +1,12 @@
 //! Connections to the keepers of this machine's workspaces.
 
 use crate::layout::Layout;
-use holm_core::WorkspaceId;
+use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
+use holm_core::{Fault, WorkspaceId};
 use holm_keeper::client::{Connect, Connecting, KeeperClient, Stream};
 use holm_keeper::directories::{WorkspaceDirs, descriptor_path, open_directory};
+use holm_keeper::guest::PROGRAM;
+use holm_keeper::inside;
 use holm_keeper::records;
 use std::io;
 use std::path::PathBuf;
@@ -23,6 +26,25 @@ struct Local {
 pub fn client(dirs: &WorkspaceDirs) -> KeeperClient {
     let dirs = dirs.clone();
     KeeperClient::new(Local { dirs, trash: None })
+}
+
+/// Runs holm's own helper inside with these words, and returns whether it succeeded.
+pub async fn succeeds_inside(dirs: &WorkspaceDirs, words: &[&str]) -> Result<bool, Fault> {
+    let argv = [PROGRAM, inside::ROLE].iter().chain(words);
+    let request = ExecRequest {
+        argv: argv.map(|word| word.as_bytes().to_vec()).collect(),
+        ..ExecRequest::default()
+    };
+    let mut stream = client(dirs).exec(request).await?;
+    let _ = stream.input.send(ExecInput::StdinEof).await;
+    while let Some(output) = stream.output.recv().await {
+        match output {
+            ExecOutput::Exit(code) => return Ok(code == 0),
+            ExecOutput::Failed(fault) => return Err(fault),
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// The client of a workspace. It asks the keeper while the workspace runs, and the records also when it does not.

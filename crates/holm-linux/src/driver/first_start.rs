@@ -1,10 +1,9 @@
 //! The seed of a volume that the first start of a service makes: the service runs until it is ready, and ends by itself
 //! when it is asked to. Called by [`seed`](super::seed) in the temporary workspace of the seed.
 
-use super::connect::client;
+use super::connect::{client, succeeds_inside};
 use super::{LinuxDriver, disk_fault, workspace_id};
 use holm_core::container::Attachment;
-use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::first_start::CLEAN_STOP_MS;
 use holm_core::service::status::{ServiceStatus, Services};
 use holm_core::service::{Wish, exit_in_words};
@@ -14,7 +13,6 @@ use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_image::{Images, Protocol};
 use holm_keeper::directories::WorkspaceDirs;
-use holm_keeper::guest::PROGRAM;
 use holm_keeper::inside;
 use holm_keeper::wire::LogQuery;
 use std::fs;
@@ -167,21 +165,10 @@ impl First<'_> {
             _ => None,
         });
         let port = port.to_string();
-        let words = [PROGRAM, inside::ROLE, inside::TCP, &port].into_iter();
-        let argv = words.chain(address.as_deref());
-        let request = ExecRequest {
-            argv: argv.map(|word| word.as_bytes().to_vec()).collect(),
-            ..ExecRequest::default()
-        };
-        let mut stream = client(&self.dirs).exec(request).await?;
-        let _ = stream.input.send(ExecInput::StdinEof).await;
-        while let Some(output) = stream.output.recv().await {
-            match output {
-                ExecOutput::Exit(0) => return Ok(()),
-                ExecOutput::Failed(fault) => return Err(fault),
-                ExecOutput::Exit(_) => break,
-                _ => {}
-            }
+        let words = [inside::TCP, &port].into_iter();
+        let words: Vec<&str> = words.chain(address.as_deref()).collect();
+        if succeeds_inside(&self.dirs, &words).await? {
+            return Ok(());
         }
         Err(self.failed("could not be asked".to_owned()).await)
     }

@@ -6,17 +6,15 @@
 //! afterwards: every workspace has its own overlay above it.
 
 use super::commands::{Commands, Made, Of};
-use super::connect::client;
+use super::connect::succeeds_inside;
 use super::layer::{self, BUILDING};
 use super::{LinuxDriver, disk_fault, first_start, halt, volume, workspace_id};
 use crate::Layout;
-use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::layer::LayerKey;
 use holm_core::spec::{Seed, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_engine::progress::Progress;
 use holm_keeper::directories::WorkspaceDirs;
-use holm_keeper::guest::PROGRAM;
 use holm_keeper::inside;
 use holm_secrets::mask::Known;
 use std::fs;
@@ -67,20 +65,8 @@ pub async fn build(
 /// data that every workspace would have to recover.
 async fn stop_cleanly(dirs: &WorkspaceDirs, volume: &Volume) -> Result<(), Fault> {
     let limit = CLEAN_STOP.as_millis().to_string();
-    let argv = [PROGRAM, inside::ROLE, inside::END_ALL, &limit];
-    let request = ExecRequest {
-        argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
-        ..ExecRequest::default()
-    };
-    let mut stream = client(dirs).exec(request).await?;
-    let _ = stream.input.send(ExecInput::StdinEof).await;
-    while let Some(output) = stream.output.recv().await {
-        match output {
-            ExecOutput::Exit(0) => return Ok(()),
-            ExecOutput::Failed(fault) => return Err(fault),
-            ExecOutput::Exit(_) => break,
-            _ => {}
-        }
+    if succeeds_inside(dirs, &[inside::END_ALL, &limit]).await? {
+        return Ok(());
     }
     let (name, seconds) = (&volume.name, CLEAN_STOP.as_secs());
     Err(Fault::new(
