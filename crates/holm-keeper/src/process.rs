@@ -3,9 +3,12 @@
 
 use crate::wire::Incarnation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, wait};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal,
+    wait, waitid,
+};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -39,6 +42,18 @@ pub enum Standstill {
 pub enum Children {
     None,
     Some,
+}
+
+/// Waits for the end of a child, and says in words how it ended.
+pub fn how_ended(pidfd: &OwnedFd) -> String {
+    let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
+        .ok()
+        .flatten();
+    match status.map(|status| (status.terminating_signal(), status.exit_status())) {
+        Some((Some(signal), _)) => format!("was killed by signal {signal}"),
+        Some((_, Some(code))) => format!("ended with code {code}"),
+        _ => "ended".to_owned(),
+    }
 }
 
 /// Reaps every child that ended, orphans too. `report` gets its pid and its exit code as in a shell.

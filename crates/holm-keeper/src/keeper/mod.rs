@@ -56,7 +56,7 @@ use limits::MemoryKills;
 use outside::Outside;
 use rooms::{Room, Rooms};
 use runs::Runs;
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{Signal, pidfd_send_signal};
 use secrets::Secrets;
 use services::Services;
 use sessions::Sessions;
@@ -322,8 +322,8 @@ impl Registry {
     }
 
     fn limits_reached(&self) -> Vec<String> {
-        let has_started_any = self.sequence.load(Ordering::Relaxed) > 1;
-        if has_started_any && !self.has_ended() {
+        // While only init runs, no program can be refused anything, and a look takes a process.
+        if self.activity.is_possible() && !self.has_ended() {
             self.platform.exhausted()
         } else {
             Vec::new()
@@ -484,17 +484,7 @@ impl Registry {
     }
 
     pub fn how_init_ended(&self) -> String {
-        match waitid(
-            WaitId::PidFd(self.init.pidfd.as_fd()),
-            WaitIdOptions::EXITED,
-        ) {
-            Ok(Some(status)) => match (status.terminating_signal(), status.exit_status()) {
-                (Some(signal), _) => format!("init was killed by signal {signal}"),
-                (_, Some(code)) => format!("init ended with code {code}"),
-                _ => "init ended".to_owned(),
-            },
-            _ => "init ended".to_owned(),
-        }
+        format!("init {}", process::how_ended(&self.init.pidfd))
     }
 
     /// Wakes every waiting thread, and lets them inform their clients.
