@@ -27,6 +27,7 @@ use crate::cgroup::Group;
 use crate::sys;
 use holm_keeper::descriptors::{self, Left};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
+use holm_keeper::process::how_ended;
 use holm_keeper::wire::{Defence, FromInit};
 use network::Doorways;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -104,7 +105,10 @@ pub fn start<T>(
             report
                 .read_to_string(&mut output)
                 .step(Part::Other, "hear from the first process")?;
-            let last = output.lines().last().unwrap_or_default();
+            let Some(last) = output.lines().last() else {
+                let ended = io::Error::other(format!("it {}", how_ended(&pidfd)));
+                return Err(ended).step(Part::Other, "hear from the first process");
+            };
             match serde_json::from_str(last).map_err(io::Error::from) {
                 Ok(Report::Sealed { landlock }) => {
                     let launched = Launched {
@@ -154,7 +158,6 @@ fn become_init(
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     enter_group(host.entrances).step(Part::Other, "enter the control group")?;
     map_user(host.user).step(Part::User, "map the user into the namespace")?;
-    limit_namespaces(plan, &host.shares).step(Part::User, "limit what the namespace may make")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
     let (doorways, root, secret_files) = make_parts(plan, &host.shares)?;
     root.freeze()?;
@@ -218,7 +221,7 @@ fn mount(plan: &LaunchPlan, shares: &Shares) -> Result<(NewRoot, Option<OwnedFd>
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
     root.show_siblings(plan)?;
-    proc::mount(&root, plan)?;
+    proc::mount(&root, plan, shares)?;
     Ok((root, secret_files))
 }
 
@@ -267,17 +270,6 @@ pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
-}
-
-/// A second line of defence behind the filter: no user namespace can be created inside.
-fn limit_namespaces(plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
-    for (name, most) in &shares.counted {
-        write(&format!("{}/{name}", shares::COUNTED), &most.to_string())?;
-    }
-    if !plan.nested && plan.keeper.has(Defence::NamespaceLimit) {
-        write("/proc/sys/user/max_user_namespaces", "0")?;
-    }
-    Ok(())
 }
 
 /// Starts pids at another number at each start. A pid file of a killed process would otherwise name

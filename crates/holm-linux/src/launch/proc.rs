@@ -1,8 +1,8 @@
 //! A fresh `/proc` of the workspace's own processes, with information about the host masked.
 
 use super::LaunchPlan;
-use super::root::pin;
-use super::root::{NewRoot, attach, clone_tree, copy_mount, filesystem};
+use super::root::{NewRoot, attach, clone_tree, copy_mount, filesystem, pin};
+use super::shares::Shares;
 use crate::sys::mount::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, Reach, set_attributes};
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
@@ -10,7 +10,8 @@ use holm_keeper::wire::Defence;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -38,11 +39,13 @@ const READ_ONLY_DIRECTORIES: [&str; 4] = ["sys", "irq", "bus", "fs"];
 const FILE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = FILE.union(OFlags::DIRECTORY);
 
-pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+pub fn mount(root: &NewRoot, plan: &LaunchPlan, shares: &Shares) -> Result<(), LaunchFailure> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let processes = filesystem("proc", &[], attributes).step(Part::Proc, "make /proc")?;
+    limit_namespaces(&processes, plan, shares)
+        .step(Part::User, "limit what the namespace may make")?;
     root.attach(&processes, Path::new("proc"))
         .step(Part::Proc, "mount /proc")?;
     if plan.keeper.has(Defence::ProcMasks) {
@@ -50,6 +53,25 @@ pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
     } else {
         Ok(())
     }
+}
+
+/// Limits what the user namespace counts. As a second line of defence behind the filter, no user namespace can be
+/// created inside. Goes through the workspace's own `/proc`: the host's would keep a name for each user namespace in
+/// one chain of its cache, and every look there would compare with all of them.
+fn limit_namespaces(processes: &OwnedFd, plan: &LaunchPlan, shares: &Shares) -> io::Result<()> {
+    let limit = |name: &str, most: u64| {
+        let path = format!("sys/user/{name}");
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = File::from(openat(processes, path, flags, Mode::empty())?);
+        (&file).write_all(most.to_string().as_bytes())
+    };
+    for (name, most) in &shares.counted {
+        limit(name, *most)?;
+    }
+    if !plan.nested && plan.keeper.has(Defence::NamespaceLimit) {
+        limit("max_user_namespaces", 0)?;
+    }
+    Ok(())
 }
 
 fn mask(processes: &OwnedFd, attributes: MountAttrFlags) -> Result<(), LaunchFailure> {
