@@ -110,7 +110,14 @@ pub trait System {
     /// The program leads a session of its own, with the limits that this process was started with, in its
     /// domain, and has the terminal on its stdin as controlling terminal if it is to have one.
     fn prepare(&self, command: &mut Command, terminal: Terminal, domain: Domain) -> io::Result<()>;
+
+    /// The new process does this work instead of executing the program, and ends with its code. It has its three
+    /// streams and no other descriptor.
+    fn instead_of_executing(&self, command: &mut Command, work: Work);
 }
+
+/// What a process does that executes nothing.
+pub type Work = Box<dyn Fn(&dyn System) -> u8 + Send + Sync>;
 
 /// Whether a program gets the terminal on its stdin as its controlling terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -387,6 +387,9 @@ pub struct Spawn {
     /// be sent: then init creates them, and the keeper gets the other ends.
     #[serde(default)]
     pub streams: Option<[StdStream; 3]>,
+    /// The program is that of a run: a first process of holm's own starts it and holds what it leaves behind.
+    #[serde(default)]
+    pub is_run: bool,
 }
 
 /// The target of one of the three streams.

@@ -37,6 +37,6 @@ pub fn dispatch() {
         files::main(arguments.next().unwrap_or_default().as_bytes());
     }
     if first == inside::ROLE {
-        inside::main(&arguments.collect::<Vec<_>>(), &Kernel);
+        inside::main(&arguments.collect::<Vec<_>>());
     }
 }

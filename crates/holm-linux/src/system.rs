@@ -3,7 +3,7 @@
 use crate::domain;
 use crate::open_files;
 use crate::sys;
-use holm_keeper::platform::{System, Terminal};
+use holm_keeper::platform::{System, Terminal, Work};
 use holm_keeper::wire::Domain;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,5 +47,9 @@ impl System for Kernel {
             sys::command::restricted(command, rules);
         }
         Ok(())
+    }
+
+    fn instead_of_executing(&self, command: &mut Command, work: Work) {
+        sys::command::instead_of_executing(command, move || work(&Kernel));
     }
 }

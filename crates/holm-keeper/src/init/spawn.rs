@@ -1,6 +1,7 @@
 //! Starts one program, with pipes from the keeper or with a terminal of this workspace.
 
 use crate::descriptors::{Left, send, send_or_leave};
+use crate::inside::HeldRun;
 use crate::platform::{System, Terminal};
 use crate::stdio;
 use crate::wire::{FromInit, Spawn};
@@ -67,8 +68,12 @@ fn start(
         directory: None,
     };
     let cannot = |error: io::Error| refused(CANNOT_EXECUTE, error.to_string());
-    let mut argv = spawn.argv.into_iter().map(OsString::from_vec);
-    let Some(program) = argv.next() else {
+    let argv: Vec<_> = spawn.argv.into_iter().map(OsString::from_vec).collect();
+    let env = spawn.env.into_iter();
+    let env: Vec<_> = env
+        .map(|(name, value)| (OsString::from_vec(name), OsString::from_vec(value)))
+        .collect();
+    let Some((program, arguments)) = argv.split_first() else {
         return Err(refused(NOT_FOUND, "no command".to_owned()));
     };
     let directory = PathBuf::from(OsString::from_vec(spawn.cwd));
@@ -81,10 +86,8 @@ fn start(
     }
     let shown = program.to_string_lossy().into_owned();
     let mut command = Command::new(program);
-    command.args(argv).current_dir(directory).env_clear();
-    for (name, value) in spawn.env {
-        command.env(OsString::from_vec(name), OsString::from_vec(value));
-    }
+    command.args(arguments).current_dir(directory).env_clear();
+    command.envs(env.iter().map(|(name, value)| (name, value)));
     let (terminal, ends) = match spawn.terminal {
         Some((rows, cols)) => {
             let (master, slave) = open_terminal(rows, cols).map_err(cannot)?;
@@ -109,6 +112,12 @@ fn start(
     };
     let prepared = system.prepare(&mut command, terminal, spawn.domain);
     prepared.map_err(cannot)?;
+    if spawn.is_run {
+        // Last, because nothing after it is called.
+        let run = HeldRun { argv, env };
+        let work = Box::new(move |system: &dyn System| run.to_end(system));
+        system.instead_of_executing(&mut command, work);
+    }
     match command.spawn() {
         // Init reaps every child itself, so this handle is not waited on.
         Ok(child) => Ok((child.id() as i32, ends)),

@@ -3,7 +3,6 @@
 //!
 //! `holm __inside http PORT PATH | tcp PORT [ADDRESS] | command TEXT` ends with 0 when it succeeded once.
 //! `holm __inside end NAME PID GRACE_MS` ends with 0 when nothing is left.
-//! `holm __inside subreaper COMMAND…` runs a command as the first process of a run, and ends as it does.
 //! `holm __inside end-run RUN PID GRACE_MS` ends a run, the same as a service.
 //! `holm __inside end-exec MARK PID GRACE_MS` ends a program that holm itself runs, the same as a service.
 //! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
@@ -16,13 +15,13 @@ mod still;
 mod subreaper;
 mod tree;
 
-use crate::platform::System;
 pub use probe::ANSWER_WITHIN;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 pub use still::STILL;
+pub use subreaper::HeldRun;
 use tree::{Leader, Tree};
 
 /// The hidden first argument of a helper of the keeper that runs inside.
@@ -32,7 +31,6 @@ pub const HTTP: &str = "http";
 pub const TCP: &str = "tcp";
 pub const COMMAND: &str = "command";
 pub const END: &str = "end";
-pub const SUBREAPER: &str = "subreaper";
 pub const END_RUN: &str = "end-run";
 pub const END_EXEC: &str = "end-exec";
 pub const END_ALL: &str = "end-all";
@@ -48,12 +46,7 @@ pub const RUN_MARK: &str = "HOLM_RUN";
 pub const EXEC_MARK: &str = "HOLM_EXEC";
 
 /// The role.
-pub fn main(arguments: &[OsString], system: &dyn System) -> ! {
-    if let [first, argv @ ..] = arguments
-        && first == SUBREAPER
-    {
-        std::process::exit(subreaper::run(argv, system).into())
-    }
+pub fn main(arguments: &[OsString]) -> ! {
     let arguments: Option<Vec<&str>> = arguments.iter().map(|text| text.to_str()).collect();
     let done = match arguments.as_deref() {
         Some([HTTP, port, path]) => parsed(port).map(|port| probe::http(port, path)),

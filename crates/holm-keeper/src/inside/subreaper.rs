@@ -1,6 +1,7 @@
 //! The first process of a run: it starts the command and adopts orphans (child subreaper), so that
 //! the whole process tree of a run can be found and ended, however its processes detached
-//! themselves and whatever they did to their environment. The keeper starts it through init.
+//! themselves and whatever they did to their environment. It is a fork of init that executes
+//! nothing: a program of its own would delay each run by half a millisecond.
 //!
 //! It exits with the command and its code; background processes go to init and live on. After
 //! SIGTERM it stays until nothing is left below it.
@@ -19,59 +20,73 @@ use std::process::Command;
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Runs the command to its end and returns its code.
-pub fn run(argv: &[OsString], system: &dyn System) -> u8 {
-    match try_run(argv, system) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("holm: {error}");
-            CANNOT_EXECUTE
-        }
-    }
+/// The command of a run.
+pub struct HeldRun {
+    pub argv: Vec<OsString>,
+    /// All of its environment.
+    pub env: Vec<(OsString, OsString)>,
 }
 
-fn try_run(argv: &[OsString], system: &dyn System) -> io::Result<u8> {
-    set_child_subreaper(Some(getpid()))?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let signals = system.signals(&[libc::SIGCHLD, libc::SIGTERM])?;
-    let Some((program, arguments)) = argv.split_first() else {
-        return Ok(NOT_FOUND);
-    };
-    let mut command = Command::new(program);
-    // In its own process group: signals to that group do not reach this process.
-    command.args(arguments).process_group(0);
-    system.reset_signals(&mut command);
-    let child = match command.spawn() {
-        Ok(child) => child.id() as i32,
-        Err(error) => {
-            let program = program.to_string_lossy();
-            let (code, why) = match error.kind() {
-                io::ErrorKind::NotFound => (NOT_FOUND, "command not found".to_owned()),
-                _ => (CANNOT_EXECUTE, error.to_string()),
-            };
-            eprintln!("holm: {program}: {why}");
-            return Ok(code);
-        }
-    };
-    close_streams();
-    let (mut code, mut is_ending) = (None, false);
-    loop {
-        match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        is_ending |= read_signals(signals.as_fd())?.contains(&libc::SIGTERM);
-        let left = reap(|pid, ended| {
-            if pid == child {
-                code = Some(ended);
+// === impl HeldRun ===
+
+impl HeldRun {
+    /// Runs the command to its end in this process, and returns its code.
+    pub fn to_end(&self, system: &dyn System) -> u8 {
+        match self.try_to_end(system) {
+            Ok(code) => code,
+            Err(error) => {
+                eprintln!("holm: {error}");
+                CANNOT_EXECUTE
             }
-            Ok(())
-        })?;
-        match (code, left) {
-            (Some(code), Children::None) => return Ok(code),
-            (Some(code), Children::Some) if !is_ending => return Ok(code),
-            (None, Children::None) => return Ok(CANNOT_EXECUTE),
-            _ => {}
+        }
+    }
+
+    fn try_to_end(&self, system: &dyn System) -> io::Result<u8> {
+        set_child_subreaper(Some(getpid()))?;
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        let signals = system.signals(&[libc::SIGCHLD, libc::SIGTERM])?;
+        let Some((program, arguments)) = self.argv.split_first() else {
+            return Ok(NOT_FOUND);
+        };
+        let mut command = Command::new(program);
+        // In its own process group: signals to that group do not reach this process.
+        command.args(arguments).process_group(0);
+        // This process was not executed, so it has the environment of init.
+        let variables = self.env.iter().map(|(name, value)| (name, value));
+        command.env_clear().envs(variables);
+        system.reset_signals(&mut command);
+        let child = match command.spawn() {
+            Ok(child) => child.id() as i32,
+            Err(error) => {
+                let program = program.to_string_lossy();
+                let (code, why) = match error.kind() {
+                    io::ErrorKind::NotFound => (NOT_FOUND, "command not found".to_owned()),
+                    _ => (CANNOT_EXECUTE, error.to_string()),
+                };
+                eprintln!("holm: {program}: {why}");
+                return Ok(code);
+            }
+        };
+        close_streams();
+        let (mut code, mut is_ending) = (None, false);
+        loop {
+            match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            is_ending |= read_signals(signals.as_fd())?.contains(&libc::SIGTERM);
+            let left = reap(|pid, ended| {
+                if pid == child {
+                    code = Some(ended);
+                }
+                Ok(())
+            })?;
+            match (code, left) {
+                (Some(code), Children::None) => return Ok(code),
+                (Some(code), Children::Some) if !is_ending => return Ok(code),
+                (None, Children::None) => return Ok(CANNOT_EXECUTE),
+                _ => {}
+            }
         }
     }
 }

@@ -117,6 +117,7 @@ fn inside(registry: &Registry, word: &str, streams: [StdStream; 3]) -> Spawn {
         terminal: None,
         domain: Domain::Shared,
         streams: Some(streams),
+        is_run: false,
     }
 }
 

@@ -43,6 +43,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
         domain: registry.secrets.domain(receiver),
         streams: (!has_terminal).then_some(PIPES),
+        is_run: false,
     };
     let started = match registry.start(spawn, exit_inside) {
         // Any other error means that init is gone: the client gets an error of holm, not the exit code of a

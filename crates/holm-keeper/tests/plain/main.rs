@@ -11,7 +11,7 @@ use holm_core::egress::Policy;
 use holm_core::isolation::Isolation;
 use holm_keeper::keeper::{self, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Plan, Stepped};
-use holm_keeper::platform::{Platform, Refused, System, Terminal};
+use holm_keeper::platform::{Platform, Refused, System, Terminal, Work};
 use holm_keeper::room::{RoomInit, RoomPlan, RoomSignal};
 use holm_keeper::wire::{Domain, Mounted, Pair};
 use holm_keeper::{files, init, inside};
@@ -46,7 +46,7 @@ fn main() {
         init::main(b"0", &PlainSystem);
     }
     if role == inside::ROLE {
-        inside::main(rest, &PlainSystem);
+        inside::main(rest);
     }
     if role == holm_core::files::ROLE {
         files::main(rest[0].as_bytes());
@@ -278,5 +278,9 @@ impl System for PlainSystem {
 
     fn prepare(&self, command: &mut Command, terminal: Terminal, _: Domain) -> io::Result<()> {
         Kernel.prepare(command, terminal, Domain::Shared)
+    }
+
+    fn instead_of_executing(&self, command: &mut Command, work: Work) {
+        Kernel.instead_of_executing(command, work);
     }
 }

@@ -2,7 +2,7 @@
 //! cancellation. It has its own thread.
 
 use super::{Assignment, Held};
-use crate::inside::{self, END_RUN, RUN_MARK, SUBREAPER};
+use crate::inside::{END_RUN, RUN_MARK};
 use crate::keeper::secrets::Receiver;
 use crate::keeper::services;
 use crate::keeper::waiting::Waiting;
@@ -112,9 +112,6 @@ fn begin<'a>(
     } = assignment;
     let memory_kills = registry.memory_kills().update_count();
     let (exit, exit_inside) = io::pipe()?;
-    let helper = registry.plan.helper.as_os_str();
-    let ours =
-        [helper, inside::ROLE.as_ref(), SUBREAPER.as_ref()].map(|word| word.as_bytes().to_vec());
     let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);
     // The last value of a name counts: `[env]`, then secrets, then what the request sets.
@@ -122,12 +119,13 @@ fn begin<'a>(
     added.push((RUN_MARK.into(), order.run.clone().into()));
     let spawn = Spawn {
         sequence: 0,
-        argv: ours.into_iter().chain(order.argv).collect(),
+        argv: order.argv,
         env: program::environment(registry, None, added),
         cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
         terminal: None,
         domain: registry.secrets.domain(receiver),
         streams: Some(PIPES),
+        is_run: true,
     };
     let started = registry.start(spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));

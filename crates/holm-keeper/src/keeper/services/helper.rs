@@ -51,6 +51,7 @@ pub fn helper(
         terminal: None,
         domain,
         streams: Some(NOTHING),
+        is_run: false,
     };
     match registry.start_in_background(spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),

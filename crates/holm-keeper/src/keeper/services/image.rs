@@ -131,6 +131,7 @@ impl Entered {
             terminal: None,
             domain: self.domain.clone(),
             streams: Some(streams),
+            is_run: false,
         }
     }
 

@@ -203,6 +203,7 @@ impl Run {
                 terminal: None,
                 domain: secrets.domain(receiver),
                 streams: Some(OUTPUTS),
+                is_run: false,
             };
             self.registry.start_in_background(spawn, exit_inside)?
         };

@@ -186,6 +186,7 @@ impl Sessions {
             terminal: Some((size.rows, size.cols)),
             domain: registry.secrets.domain(receiver),
             streams: None,
+            is_run: false,
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, exit_inside).map_err(broken)?;
@@ -203,14 +204,10 @@ impl Sessions {
         let master = master
             .filter(program::is_terminal)
             .ok_or_else(|| failed(program::NO_TERMINAL.into()))?;
-        rustix::io::ioctl_fionbio(&master, true)
-            .map_err(io::Error::from)
-            .map_err(broken)?;
+        rustix::io::ioctl_fionbio(&master, true).map_err(|errno| broken(errno.into()))?;
         let (woken, wake) = io::pipe().map_err(broken)?;
         // Waking the thread must never block.
-        rustix::io::ioctl_fionbio(&wake, true)
-            .map_err(io::Error::from)
-            .map_err(broken)?;
+        rustix::io::ioctl_fionbio(&wake, true).map_err(|errno| broken(errno.into()))?;
         let shared = Arc::new(Shared::new(status_of(&new, pid, size), size, wake));
         let terminal = terminal::Terminal::new(
             Arc::clone(registry),
