@@ -196,6 +196,7 @@ fn policy(root: &Node<'_>) -> MachinePolicy {
         shared: flag(&host, "shared"),
         caches: flag(&host, "caches"),
         canonical_ports: flag(&host, "canonical_ports"),
+        builds: flag(&host, "builds"),
         secret_sources: section("secrets").and_then(|node| node.list("sources", source)),
         agents: listed,
         trust_by_token: flag(&section("trust"), "by_token"),

@@ -51,6 +51,8 @@ const HOST: Shape = table! {
     caches: optional Shape::Flag,
     /// `false`: no `holm checkout`.
     canonical_ports: optional Shape::Flag,
+    /// `false`: no images from Dockerfiles of projects.
+    builds: optional Shape::Flag,
 };
 
 const SECRETS: Shape = table! {

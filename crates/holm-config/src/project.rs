@@ -18,6 +18,7 @@ use holm_core::config::{
     Ready, Receiver, Root, SETUP_RECEIVER, Secret, SecretSource, Service, Shared, Variable, Volume,
     parse_duration, parse_size,
 };
+use holm_core::image_build::Dockerfile;
 use holm_core::image_reference::ImageReference;
 use holm_core::{Fault, ProjectName};
 use std::collections::BTreeMap;
@@ -38,7 +39,24 @@ pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
 pub fn parse_with(text: &str, origin: &str, files: &ComposeFiles) -> Result<ProjectConfig, Fault> {
     let mut config = parse(text, origin)?;
     compose::services::add(&mut config, files)?;
+    let services = config.services.values_mut();
+    let images = services.filter_map(|service| service.image.as_mut());
+    for build in images.filter_map(|image| image.build.as_mut()) {
+        if let Dockerfile::File(path) = &build.dockerfile {
+            build.digest = files.dockerfiles.get(path).cloned();
+        }
+    }
     Ok(config)
+}
+
+/// The Dockerfiles that are part of what a person approves, by their path below the root.
+pub fn dockerfiles(config: &ProjectConfig) -> Vec<String> {
+    let builds = config.image_builds();
+    let files = builds.filter_map(|(_, build)| match &build.dockerfile {
+        Dockerfile::File(path) => Some(path.clone()),
+        Dockerfile::Inline(_) => None,
+    });
+    files.collect()
 }
 
 fn build(root: &Node<'_>) -> ProjectConfig {

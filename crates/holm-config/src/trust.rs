@@ -10,7 +10,12 @@ use std::fmt::Write;
 
 /// Identifies exactly these requests.
 pub fn digest(asks: &[Ask]) -> String {
-    let hash = Sha256::digest(canonical(asks));
+    digest_of(&canonical(asks))
+}
+
+/// Identifies a text.
+pub fn digest_of(text: &str) -> String {
+    let hash = Sha256::digest(text);
     hash.iter()
         .fold(String::with_capacity(64), |mut text, byte| {
             // Writing to a string cannot fail.

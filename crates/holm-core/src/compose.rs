@@ -26,6 +26,9 @@ pub struct ComposeFiles {
     pub files: BTreeMap<String, String>,
     /// Variables of the user that the files name.
     pub environment: BTreeMap<String, String>,
+    /// Digests of the Dockerfiles that images are built from, by their path below the root.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dockerfiles: BTreeMap<String, String>,
 }
 
 /// The files, read.

@@ -24,6 +24,9 @@ pub struct ImageBuild {
     /// Its commands may use the builder's network.
     #[serde(default)]
     pub network: bool,
+    /// Of the text of the Dockerfile that is approved. `None`: the text is here, or an earlier release did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -130,6 +133,7 @@ impl WrittenBuild {
             args: self.args,
             target: self.target,
             network,
+            digest: None,
         })
     }
 }

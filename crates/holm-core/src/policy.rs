@@ -33,6 +33,8 @@ pub struct MachinePolicy {
     pub shared: Permission,
     pub caches: Permission,
     pub canonical_ports: Permission,
+    /// Images from the project's own Dockerfiles.
+    pub builds: Permission,
     pub secret_sources: Option<Vec<SourceKind>>,
     /// Agents that runs and sessions may name.
     pub agents: Option<Vec<Name>>,
@@ -91,6 +93,8 @@ pub struct Rights {
     pub secrets: Vec<(String, SourceKind)>,
 }
 
+const BUILDS: &str = "host.builds";
+
 // === impl MachinePolicy ===
 
 impl MachinePolicy {
@@ -143,6 +147,9 @@ impl MachinePolicy {
         let caches = config.caches.iter().filter(|(_, cache)| cache.is_outside());
         let caches = caches.map(|(name, _)| shown("caches", name));
         forbid(self.caches, "host.caches", caches.collect());
+        let builds = config.image_builds();
+        let builds = builds.map(|(name, _)| shown("build of the service", name));
+        forbid(self.builds, BUILDS, builds.collect());
         if let Some(drivers) = &self.drivers
             && !drivers.contains(&project.driver)
         {
@@ -224,6 +231,12 @@ impl MachinePolicy {
     pub fn may_take_canonical_ports(&self) -> Result<(), Breach> {
         let words = "canonical ports of this machine are asked for";
         self.canonical_ports.require("host.canonical_ports", words)
+    }
+
+    /// Whether a builder of this machine may build images.
+    pub fn may_build(&self) -> Result<(), Breach> {
+        let words = "a build of an image by a builder of this machine is asked for";
+        self.builds.require(BUILDS, words)
     }
 
     pub fn may_trust_by_token(&self) -> Result<(), Breach> {

@@ -55,13 +55,22 @@ pub fn asks(config: &ProjectConfig, baseline: &Baseline) -> Vec<Ask> {
     ask_egress(config, baseline, &mut asks);
     ask_limits(config, baseline, &mut asks);
     ask_agents(config, baseline, &mut asks);
+    let mut builds: Vec<&ImageBuild> = Vec::new();
     for (name, build) in config.image_builds() {
-        asks.push(ask_build(name.as_str(), build));
+        // Steps before a service have its image.
+        if !builds.contains(&build) {
+            asks.push(ask_build(name.as_str(), build));
+            builds.push(build);
+        }
     }
     for request in &config.compose.requests {
+        // The key is told before the words.
+        let key = format!("`{}` ", request.key);
+        let words = &request.at.words;
+        let words = words.strip_prefix(&key).unwrap_or(words);
         asks.push(Ask::new(
             &request.key,
-            format!("{} ({})", request.at.words, request.at.file),
+            format!("{words} ({})", request.at.file),
             [quoted(&request.value)],
         ));
     }
@@ -390,6 +399,10 @@ fn ask_build(name: &str, build: &ImageBuild) -> Ask {
     if !build.context.is_empty() {
         words.push_str(&format!(", of the files in `{}`", shown(&build.context)));
     }
+    let digest = build.digest.as_deref().unwrap_or_default();
+    if let Some(short) = digest.get(..12) {
+        words.push_str(&format!(" (the content is {short})"));
+    }
     let args = build.args.iter();
     let args: Vec<_> = args
         .map(|(name, value)| format!("{name}={value}"))
@@ -405,6 +418,7 @@ fn ask_build(name: &str, build: &ImageBuild) -> Ask {
             list(&args),
             target.unwrap_or_default(),
             quoted(network),
+            digest.to_owned(),
         ],
     )
 }

@@ -100,6 +100,10 @@ impl App {
         self.require(MachinePolicy::may_take_canonical_ports)
     }
 
+    pub fn require_builds(&self) -> Result<(), Fault> {
+        self.require(MachinePolicy::may_build)
+    }
+
     /// Whether this caller may approve a repository's requests.
     pub fn require_approver(&self, caller: &Caller) -> Result<(), Fault> {
         if caller.is_person() {

@@ -18,6 +18,8 @@ use holm_api::project::Ask;
 use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
 use holm_config::compose::Unread;
 use holm_config::compose::services::collect;
+use holm_config::project::dockerfiles;
+use holm_config::trust::digest_of;
 use holm_core::compose::ComposeFiles;
 use holm_core::config::{EgressMode, ProjectConfig, Scope, Word, display_size};
 use holm_core::exec::{ExecOutput, ExecRequest};
@@ -229,13 +231,21 @@ impl App {
             });
             // The reader limits how many files name each other.
             if missing.is_empty() {
-                return Ok(texts);
+                break;
             }
             for path in missing {
                 let text = self.read_inside(id, &path).await?;
                 read.insert(path, text);
             }
         }
+        // What is wrong is told when the configuration is read for its own sake.
+        let whole = holm_config::project::parse_with(text, HOLM_TOML, &texts.compose);
+        for path in dockerfiles(&whole.unwrap_or_default()) {
+            if let Some(text) = self.read_inside(id, &path).await? {
+                texts.compose.dockerfiles.insert(path, digest_of(&text));
+            }
+        }
+        Ok(texts)
     }
 
     /// A file's current content inside; starts a stopped workspace.

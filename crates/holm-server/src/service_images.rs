@@ -95,6 +95,7 @@ impl App {
         if wanted.is_empty() {
             return Ok((Vec::new(), None));
         }
+        self.require_builds()?;
         let images = self.images.clone();
         try_blocking(move || {
             let held = images.begin().map_err(store_fault)?;

@@ -1,10 +1,14 @@
 //! The machine's policy: it finds every breach, and narrowing only removes rights.
 
 use holm_core::config::{
-    Destination, EgressMode, Limits, Name, ProjectConfig, ProtectedPath, Scope, Word,
+    Destination, EgressMode, Image, Limits, Name, OnAssign, ProjectConfig, ProtectedPath, Restart,
+    Scope, Service, Word,
 };
+use holm_core::image_build::WrittenBuild;
+use holm_core::image_reference::ImageReference;
 use holm_core::policy::{MachinePolicy, Permission, Rights, SourceKind, Typed};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const NAMES: [&str; 8] = [
     "example.org",
@@ -128,6 +132,13 @@ fn each_key_refuses_what_it_is_about() {
                 ..open.clone()
             },
         ),
+        (
+            "host.builds",
+            MachinePolicy {
+                builds: forbidden,
+                ..open.clone()
+            },
+        ),
     ];
     for (key, policy) in policies {
         let found = policy.breaches(&wide, typed);
@@ -142,6 +153,7 @@ fn each_key_refuses_what_it_is_about() {
         agents: Some(vec![Name::parse("claude").unwrap()]),
         canonical_ports: forbidden,
         trust_by_token: forbidden,
+        builds: forbidden,
         ..open.clone()
     };
     assert!(some.may_run(&Name::parse("claude").unwrap()).is_ok());
@@ -152,6 +164,7 @@ fn each_key_refuses_what_it_is_about() {
         "host.canonical_ports"
     );
     assert_eq!(some.may_trust_by_token().unwrap_err().key, "trust.by_token");
+    assert_eq!(some.may_build().unwrap_err().key, "host.builds");
     assert!(open.may_take_canonical_ports().is_ok() && open.may_trust_by_token().is_ok());
     assert_eq!(SourceKind::ALL.map(SourceKind::as_str)[2], "command");
 }
@@ -174,6 +187,24 @@ fn wide() -> ProjectConfig {
     };
     config.project.nested = true;
     config.project.isolation = Scope::Project;
+    let service = Service {
+        run: String::new(),
+        image: Some(Image {
+            reference: ImageReference::unbuilt().unwrap(),
+            build: Some(WrittenBuild::default().build("").unwrap()),
+            tree: None,
+            volumes: Vec::new(),
+            container: None,
+        }),
+        ready: None,
+        depends_on: Vec::new(),
+        restart: Restart::No,
+        on_assign: OnAssign::default(),
+        build: None,
+        rebuild_when: Vec::new(),
+        env: BTreeMap::new(),
+    };
+    config.services.insert(Name::parse("web").unwrap(), service);
     config
 }
 

@@ -78,7 +78,7 @@ impl Origin {
         let holm_toml = files.holm_toml.as_deref();
         let config = user_checkout::config(holm_toml)?;
         let read_from = commit.filter(|_| !start.dirty);
-        let compose = checkout.compose_files(&config, read_from).await?;
+        let compose = checkout.compose_files(holm_toml, read_from).await?;
         let config = if compose.is_empty() {
             config
         } else {

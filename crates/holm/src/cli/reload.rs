@@ -209,8 +209,7 @@ async fn text(
             format!("of {}", figures::place(&place)),
         )
     };
-    let config = user_checkout::config(text.as_deref())?;
-    let compose = checkout.compose_files(&config, commit).await?;
+    let compose = checkout.compose_files(text.as_deref(), commit).await?;
     // A missing file is an empty one; only `--show-config` tells them apart.
     let config = if arguments.show_config {
         text

@@ -10,12 +10,13 @@ use holm_config::compose::Unread;
 use holm_config::compose::services::collect;
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::process_variables;
+use holm_config::project::dockerfiles;
+use holm_config::trust::digest_of;
 use holm_core::compose::ComposeFiles;
 use holm_core::config::ProjectConfig;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_git::{COMMIT_FILES, GitError, Repository};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,26 +112,36 @@ impl Checkout {
             .is_ok_and(|metadata| !metadata.is_dir())
     }
 
-    /// The Compose files that the configuration names: of a commit, or of the checkout as it is now.
+    /// The Compose files that a holm.toml names, and digests of the Dockerfiles: of a commit, or of the checkout as it is
+    /// now.
     pub async fn compose_files(
         &self,
-        config: &ProjectConfig,
+        holm_toml: Option<&str>,
         commit: Option<&str>,
     ) -> Result<ComposeFiles, Fault> {
-        if config.project.compose.is_empty() {
+        let config = config(holm_toml)?;
+        if config.project.compose.is_empty() && dockerfiles(&config).is_empty() {
             return Ok(ComposeFiles::default());
         }
         let everything = ComposeFiles {
             root: path_text(&self.repository.main_root)?,
             home: path_text(&DaemonUser::current()?.home()?)?,
-            files: BTreeMap::new(),
             environment: process_variables(),
+            ..ComposeFiles::default()
         };
-        let (config, commit) = (config.clone(), commit.map(str::to_owned));
+        let (holm_toml, commit) = (holm_toml.map(str::to_owned), commit.map(str::to_owned));
         let question = move |repository: &Repository| {
-            Ok(collect(&config, &everything, &mut |path| {
-                read_at(repository, &config, commit.as_deref(), path)
-            }))
+            let mut read = |path: &str| read_at(repository, &config, commit.as_deref(), path);
+            let mut files = collect(&config, &everything, &mut read);
+            // What is wrong is told when the configuration is read for its own sake.
+            let whole = config_with(holm_toml.as_deref(), &files).unwrap_or_default();
+            for path in dockerfiles(&whole) {
+                // The build says what is missing.
+                if let Ok(text) = read(&path) {
+                    files.dockerfiles.insert(path, digest_of(&text));
+                }
+            }
+            Ok(files)
         };
         self.git(question).await
     }

@@ -257,6 +257,21 @@ fn a_workspace_that_moves_gets_the_image_of_its_commit() {
     let before = builds(&island).len();
     holm(&repository, &["sync", "a", "--json"]).ok();
     assert_eq!(builds(&island).len(), before);
+    // The approval was for the text of the Dockerfile, too: a commit with another one asks again.
+    repository.write("web/Dockerfile", format!("{DOCKERFILE}# another\n"));
+    repository.write("web/text", "of another Dockerfile\n");
+    repository.commit("another Dockerfile");
+    for verb in [&["up", "b"][..], &["assign", "a", "HEAD"]] {
+        let refused = holm(&repository, &[verb, &["--json"]].concat()).error(4);
+        assert_eq!(refused["code"], "not_trusted", "{refused}");
+    }
+    assert_eq!(builds(&island).len(), before);
+    assert_eq!(image_of(&island, "a"), second);
+    holm(&repository, &["reload", "a", "--yes", "--json"]).ok();
+    holm(&repository, &["assign", "a", "HEAD", "--json"]).ok();
+    holm(&repository, &["restart", "a"]).ok();
+    said(&island, "a", "of another Dockerfile");
+    let second = image_of(&island, "a");
     // Another definition is another build, which is asked for; the image stays until then.
     repository.write(
         "holm.toml",
@@ -383,6 +398,7 @@ fn a_build_sees_nothing_but_files_of_the_commit() {
     let refused = |text: &str, word: &str| {
         repository.write("web/Dockerfile", text);
         repository.commit("hostile");
+        holm(&repository, &["trust", "--yes"]).ok();
         let refused = holm(&repository, &["up", "a", "--json"]).error(1);
         assert_eq!(refused["code"], "build_failed", "{refused}");
         assert!(
@@ -419,12 +435,14 @@ fn a_build_sees_nothing_but_files_of_the_commit() {
     repository.write("web/Dockerfile", own);
     repository.write("web/canary", "of the commit\n");
     repository.commit("own");
+    holm(&repository, &["trust", "--yes"]).ok();
     holm(&repository, &["up", "a", "--json"]).ok();
     said(&island, "a", "of the commit");
     // A Dockerfile that is a link is not read.
     fs::remove_file(repository.path.join("web/Dockerfile")).unwrap();
     std::os::unix::fs::symlink(&canary, repository.path.join("web/Dockerfile")).unwrap();
     repository.commit("a link");
+    holm(&repository, &["trust", "--yes"]).ok();
     let linked = holm(&repository, &["up", "b", "--json"]).error(1);
     assert!(
         linked["message"].as_str().unwrap().contains("is a link"),

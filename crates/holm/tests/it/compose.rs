@@ -215,6 +215,9 @@ fn attack_202_a_compose_file_reaches_the_host_only_with_approval() {
             "{refused}"
         );
     }
+    let words = refused["message"].as_str().unwrap();
+    let key = "services.app.volumes.source";
+    assert_eq!(words.matches(key).count(), 1, "{words}");
     let looked = |label: &str| {
         let mut logs = String::new();
         eventually("it has looked", || {

@@ -34,6 +34,7 @@ include = false
 shared = false
 caches = false
 canonical_ports = false
+builds = false
 [secrets]
 sources = [\"stored\"]
 [agents]
@@ -43,7 +44,7 @@ by_token = false
 ";
 
 /// What a repository asks for, and the key of the policy that is in the way.
-const BEYOND: [(&str, &str); 10] = [
+const BEYOND: [(&str, &str); 11] = [
     ("[project]\nnested = true", "island.nested"),
     ("[project]\nisolation = \"project\"", "island.isolation"),
     ("[project]\ndriver = \"docker\"", "island.drivers"),
@@ -52,6 +53,7 @@ const BEYOND: [(&str, &str); 10] = [
         "[shared.redis]\naddress = \"127.0.0.1:6379\"\nport = 6379",
         "host.shared",
     ),
+    ("[services.web]\nbuild = \"web\"", "host.builds"),
     ("[caches]\nnpm = { path = \"~/.npm\" }", "host.caches"),
     (
         "[secrets.K]\nfrom = { command = [\"op\"] }\nto = [\"runs\"]",

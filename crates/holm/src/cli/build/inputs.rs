@@ -1,6 +1,7 @@
 //! The inputs of a build: which files of the tree it sees, its Dockerfile, and the name of the image that they make.
 
 use super::no_room;
+use holm_config::trust::digest_of;
 use holm_core::dockerignore::DockerIgnore;
 use holm_core::image_build::{
     Dockerfile, ImageBuild, LONGEST_DOCKERFILE, reaches_out, without_frontend,
@@ -53,6 +54,17 @@ impl Inputs {
                 finder.text(&format!("{path}{IGNORE}"))?,
             ),
         };
+        let approved = build.digest.as_ref();
+        if approved.is_some_and(|approved| *approved != digest_of(&dockerfile)) {
+            let what = format!("{} is not the one that was approved", build.file());
+            let hint =
+                "read it; `holm reload WS` with that commit in your checkout asks for approval";
+            return Err(Fault::new(
+                Code::NotTrusted,
+                finder.wrong(what).message(),
+                hint,
+            ));
+        }
         if dockerfile.len() > LONGEST_DOCKERFILE {
             return Err(finder.wrong(format!("its {} is too long", build.file())));
         }

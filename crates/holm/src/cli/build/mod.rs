@@ -14,6 +14,7 @@ use super::{Context, settings};
 use builder::Builder;
 use holm_api::client::Client;
 use holm_api::image::ImportImages;
+use holm_config::policy::PolicyFile;
 use holm_core::image_build::ImageBuild;
 use holm_core::image_reference::ImageReference;
 use holm_core::{Code, Fault};
@@ -107,6 +108,10 @@ impl Building<'_> {
         let mut built = Built::new();
         if builds.is_empty() {
             return Ok(built);
+        }
+        let policy = PolicyFile::of_machine();
+        if let Some(Err(breach)) = policy.load()?.map(|it| it.may_build()) {
+            return Err(policy.refusal(&[breach]));
         }
         let files = self.files().await?;
         let mut known = match cache {
