@@ -3,12 +3,14 @@
 //! Everything that is not an error and has no effect here is a warning. Names of the file become names of the
 //! workspace: `My_Web` is `my-web`, and programs find it by both.
 
+mod steps;
+mod watches;
+
 use crate::compose::{
-    Build, Condition, Grant, Healthcheck, Hook as FromFileHook, Material, MountKind,
-    Service as FromFile, Stack,
+    Build, Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
 };
 use crate::config::{self, Image, Name, Place, Policy, Probe, Ready, Restart, Volume};
-use crate::container::{Attachment, Container, Hook, Mount, OwnNetwork, Published, Source};
+use crate::container::{Attachment, Container, Mount, OwnNetwork, Published, Source};
 use crate::image_build::{ImageBuild, WrittenBuild};
 use crate::image_reference::ImageReference;
 use crate::service_network;
@@ -132,12 +134,6 @@ impl<'a> Work<'a> {
             Some(1) | None => {}
             Some(_) => self.warn(name, "scale", "is more than 1; one instance runs"),
         }
-        if !service.pre_start.is_empty() {
-            let what =
-                "holm starts no container before another; a service with `depends_on` can do it";
-            self.errors
-                .push(format!("`services.{name}.pre_start`: {what}"));
-        }
         let Some((reference, build)) = self.image(name, service) else {
             return;
         };
@@ -152,6 +148,7 @@ impl<'a> Work<'a> {
             user: service.user.clone(),
             directory: service.working_dir.clone(),
             hostname: service.hostname.clone(),
+            watches: self.watches(name, service, &mounts),
             mounts,
             read_only: service.read_only,
             stop_signal: service.stop_signal.clone(),
@@ -162,6 +159,7 @@ impl<'a> Work<'a> {
             post_start: self.hooks(name, "post_start", &service.post_start),
             pre_stop: self.hooks(name, "pre_stop", &service.pre_stop),
         };
+        let (on_assign, rebuild_when) = watches::on_assign(service, &container.watches);
         let translated = config::Service {
             run: String::new(),
             image: Some(Image {
@@ -174,28 +172,13 @@ impl<'a> Work<'a> {
             ready: service.healthcheck.as_ref().and_then(ready),
             depends_on,
             restart: restart(service),
-            on_assign: config::OnAssign::default(),
+            on_assign,
             build: None,
-            rebuild_when: Vec::new(),
+            rebuild_when,
             env: BTreeMap::new(),
         };
+        let translated = self.after_steps(&short, translated, &service.pre_start);
         self.done.services.insert(short, translated);
-    }
-
-    fn hooks(&mut self, name: &str, key: &str, hooks: &[FromFileHook]) -> Vec<Hook> {
-        if hooks
-            .iter()
-            .any(|hook| hook.privileged || hook.user.is_some())
-        {
-            let what = "runs as the user of the service, without privileges";
-            self.warn(name, key, what);
-        }
-        let hooks = hooks.iter().map(|hook| Hook {
-            command: hook.command.clone(),
-            directory: hook.working_dir.clone(),
-            environment: given(&hook.environment),
-        });
-        hooks.filter(|hook| !hook.command.is_empty()).collect()
     }
 
     /// The name of the image, and what it is built from. What has `build` is built, whatever `image` says.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+/// Where the root of a service shows the directories that it watches, each by its number.
+const WATCHED: &str = "/run/holm/watched";
+
 /// The service of a Compose file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +38,9 @@ pub struct Container {
     /// Run beside the program before it is asked to end.
     #[serde(default)]
     pub pre_stop: Vec<Hook>,
+    /// What happens when files of the tree change while it runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watches: Vec<Watch>,
 }
 
 /// A command that runs beside a service's own program.
@@ -45,6 +51,38 @@ pub struct Hook {
     /// `None`: the service's.
     pub directory: Option<String>,
     pub environment: Vec<(String, String)>,
+}
+
+/// Files of the tree, and what happens when they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Watch {
+    /// The directory that the service's root shows for it ([`Watch::place`]), relative to the root of the tree.
+    pub base: PathBuf,
+    /// A file or directory, relative to `base`; empty: all of it.
+    pub path: PathBuf,
+    /// `base` is what the service's image is built from, so its `.dockerignore` counts.
+    pub is_context: bool,
+    /// Where the service gets copies of the files; `None`: nowhere.
+    pub target: Option<PathBuf>,
+    /// Copy at the first start, too.
+    pub is_initial: bool,
+    /// Patterns of `.dockerignore`, relative to `path`.
+    pub ignore: Vec<String>,
+    /// If there are any, only files that match one count.
+    pub include: Vec<String>,
+    pub then: AfterChange,
+}
+
+/// What follows when the files are copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum AfterChange {
+    Nothing,
+    Restart,
+    Run(Hook),
+    /// The service's image is older than the files.
+    Outdated,
 }
 
 /// One file or directory that its programs see.
@@ -114,4 +152,16 @@ pub struct OwnNetwork {
 pub struct Published {
     pub port: u16,
     pub target: u16,
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// A file that says that the service has run in this root before.
+    pub const MARK: &str = "/run/holm/watched-before";
+
+    /// Where the service's root shows the `base` of the watch with this number.
+    pub fn place(number: usize) -> PathBuf {
+        PathBuf::from(format!("{WATCHED}/{number}"))
+    }
 }

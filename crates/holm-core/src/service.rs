@@ -89,6 +89,8 @@ pub enum Event {
         code: u8,
         cause: Option<String>,
     },
+    /// Something that users should know of this run.
+    Remark(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +131,8 @@ pub struct Life {
     /// Consecutive exits, for the back-off.
     streak: u32,
     reason: Option<String>,
+    /// About the current run, whatever its state.
+    remark: Option<String>,
     build: Build,
 }
 
@@ -205,6 +209,7 @@ impl Life {
             ends: VecDeque::new(),
             streak: 0,
             reason: None,
+            remark: None,
             build: Build::NotNeeded,
         }
     }
@@ -240,7 +245,11 @@ impl Life {
 
     pub fn reason(&self) -> Option<&str> {
         match (&self.build, &self.phase) {
-            (_, Phase::Down) | (Build::NotNeeded, _) => self.reason.as_deref(),
+            (_, Phase::Down) => self.reason.as_deref(),
+            (Build::NotNeeded, Phase::Running { .. }) => {
+                self.reason.as_deref().or(self.remark.as_deref())
+            }
+            (Build::NotNeeded, _) => self.reason.as_deref(),
             (Build::Due | Build::Underway { .. }, _) => Some("building"),
             (Build::Failed(why), _) => Some(why),
         }
@@ -396,6 +405,7 @@ impl Life {
                 self.finish_ending();
             }
             Event::Built { code, cause } => self.built(code, cause),
+            Event::Remark(text) => self.remark = Some(text),
         }
     }
 
@@ -491,6 +501,7 @@ impl Life {
         self.pid = Some(pid);
         self.was_ready = false;
         self.reason = None;
+        self.remark = None;
         let progress = match self.rules.readiness {
             Readiness::Running => Progress::Settling {
                 until: now + SETTLED_AFTER,

@@ -36,6 +36,9 @@ pub struct RoomPlan {
     /// The text of `/etc/hosts`. `None`: the workspace's.
     #[serde(default)]
     pub hosts: Option<String>,
+    /// Our program for helpers, which the room shows as the workspace does. `None`: the service needs none.
+    #[serde(default)]
+    pub helper: Option<PathBuf>,
     /// Programs can write only to mounts.
     #[serde(default)]
     pub is_read_only: bool,

@@ -70,7 +70,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     credential_spec: Ignored, Shape::Any, "Windows only";
     depends_on: Done, Shape::Short { long: short::names, table: &Shape::Named(&DEPENDENCY) }, "with conditions";
     deploy: Done, DEPLOY, "`replicas` as `scale`, and `restart_policy`; the rest is ignored";
-    develop: Unused, DEVELOP, "services see the tree itself; `on_assign` of holm.toml says what they do when it changes";
+    develop: Done, DEVELOP, "always while the service runs; `rebuild` says that the image is outdated";
     device_cgroup_rules: Trust(not_empty), Shape::Unique, "opens devices of the host";
     devices: Trust(not_empty), Shape::List { item: &DEVICE, long: short::device, same: &["target"] }, "opens devices of the host";
     dns: Unused, Shape::Unique, "the workspace resolves names";
@@ -111,7 +111,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     platform: Unused, Shape::Text, "holm takes the image for this machine";
     ports: Done, Shape::List { item: &PORT, long: short::port, same: &["host_ip", "target", "published", "protocol"] }, "routes on loopback, whatever address the file names";
     post_start: Trust(in_parts), HOOKS, "only `privileged` needs approval";
-    pre_start: Trust(in_parts), HOOKS, "an error: a service with `depends_on` can do it";
+    pre_start: Trust(in_parts), HOOKS, "services of their own, `NAME-pre-start-1`; only `privileged` needs approval";
     pre_stop: Trust(in_parts), HOOKS, "only `privileged` needs approval";
     privileged: Trust(set), Shape::Flag, "gives all Linux capabilities";
     profiles: Done, Shape::Unique, "";
@@ -240,7 +240,7 @@ const DEVELOP: Shape = Shape::Table(keys! {
 });
 
 static WATCH: Shape = Shape::Table(keys! {
-    path: Trust(outside), Shape::Path, "outside of the project's root";
+    path: Done, Shape::Path, "";
     action: Done, Shape::Choice(&["rebuild", "sync", "restart", "sync+restart", "sync+exec"]), "";
     target: Done, Shape::Text, "";
     ignore: Done, Shape::Texts, "";

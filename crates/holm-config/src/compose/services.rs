@@ -293,7 +293,9 @@ impl<'a> Places<'a> {
         });
         let places = services.filter_map(|(name, text, service)| {
             let rest = key.strip_prefix(service.key.as_str())?;
-            let part = rest.strip_prefix('.');
+            let part = rest
+                .strip_prefix('.')
+                .and_then(|part| part.split('.').next());
             let mut inner = service.node.entries().iter();
             let inner = inner.find(|entry| Some(entry.key.as_str()) == part);
             let is_meant = rest.is_empty() || part.is_some();

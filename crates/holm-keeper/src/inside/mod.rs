@@ -8,13 +8,16 @@
 //! `holm __inside uses NAME PID PATH` ends with 0 when the service has files below the path open.
 //! `holm __inside hold` says `still` when everything else stands still, until stdin ends.
 //! `holm __inside release` lets everything go on that stands still.
+//! `holm __inside follow RULES` follows files of the tree in the root of a service, and ends with its keeper.
 //! `holm __inside end-all LIMIT_MS` asks every process to end, and ends with 0 when all did.
 
+mod follow;
 mod probe;
 mod still;
 mod subreaper;
 mod tree;
 
+pub use follow::Told;
 pub use probe::ANSWER_WITHIN;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -35,6 +38,7 @@ pub const END_RUN: &str = "end-run";
 pub const END_EXEC: &str = "end-exec";
 pub const END_ALL: &str = "end-all";
 pub const USES: &str = "uses";
+pub const FOLLOW: &str = "follow";
 pub const HOLD: &str = "hold";
 pub const RELEASE: &str = "release";
 
@@ -76,6 +80,7 @@ pub fn main(arguments: &[OsString]) -> ! {
         Some([USES, name, pid, path]) => {
             parsed(pid).map(|pid| tree::uses(&marked(MARK, name, pid), Path::new(path)))
         }
+        Some([FOLLOW, rules]) => Some(follow::follow(rules)),
         Some([HOLD]) => Some(still::hold()),
         Some([RELEASE]) => Some(still::release()),
         _ => None,

@@ -3,7 +3,7 @@
 
 use super::{LinuxDriver, disk_fault, sweep};
 use crate::{Layout, launch};
-use holm_core::container::{Container, Source};
+use holm_core::container::{Container, Mount, Source, Watch};
 use holm_core::image_reference::ImageDigest;
 use holm_core::service_network;
 use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
@@ -33,8 +33,15 @@ pub async fn plan(
         return Ok(Vec::new());
     }
     let (layout, spec, dirs) = (Arc::clone(&driver.layout), spec.clone(), dirs.clone());
+    let helper = driver.programs.roles_inside();
     try_blocking(move || {
-        let planned = plan_all(&layout, &spec, &rooms)?;
+        let mut planned = plan_all(&layout, &spec, &rooms)?;
+        for room in &mut planned {
+            let service = spec.services.iter().find(|it| it.name == room.service);
+            if let Some(container) = service.and_then(Service::container) {
+                show_watched(room, &container.watches, &helper);
+            }
+        }
         let kept: BTreeSet<PathBuf> = planned.iter().map(|room| room.own.clone()).collect();
         let swept = prepare(&rooms, &dirs, &kept);
         swept
@@ -116,6 +123,23 @@ fn add_container(
         let name = container.hostname.as_ref().unwrap_or(&container.name);
         room.hostname = Some(name.clone());
     }
+}
+
+/// The directories that the service follows, and the program that does it.
+fn show_watched(room: &mut RoomPlan, watches: &[Watch], helper: &Path) {
+    if watches.is_empty() {
+        return;
+    }
+    room.helper = Some(helper.to_owned());
+    let watched = watches.iter().enumerate().map(|(number, watch)| Mount {
+        source: Source::Tree {
+            path: watch.base.clone(),
+            create: true,
+        },
+        target: Watch::place(number),
+        read_only: true,
+    });
+    room.mounts.extend(watched);
 }
 
 fn short(manifest: &ImageDigest) -> &str {

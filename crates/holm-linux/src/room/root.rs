@@ -53,6 +53,8 @@ struct Parts {
     shown: Vec<(OwnedFd, std::path::PathBuf)>,
     /// What a Compose file mounts from elsewhere, by its place in the list.
     mounted: Mounted,
+    /// Our program for helpers.
+    helper: Option<OwnedFd>,
 }
 
 /// Makes the root and enters it and the other namespaces of the workspace's init. Children of this process are in its
@@ -72,6 +74,8 @@ pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFail
     let of_host = mounts::of_host(&order.room)?;
     join(ThreadNameSpaceType::MOUNT).step(Part::Mount, "join the workspace's mounts")?;
     let shown = shown(order)?;
+    let helper = order.room.helper.as_ref().map(|path| show(path));
+    let helper = helper.transpose().step(Part::Mount, "show our program")?;
     let mut mounted = mounts::of_workspace(order)?;
     mounted.extend(of_host);
     sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
@@ -79,6 +83,7 @@ pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFail
         image,
         shown,
         mounted,
+        helper,
     };
     let (root, users) = assemble(order, parts, ids)?;
     root.enter()?.finish()?;
@@ -194,6 +199,11 @@ fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUser
         )?;
     }
     mounts::mount(&root, &order.room, &parts.mounted)?;
+    // A mount of the file may be above it.
+    if let (Some(helper), Some(place)) = (&parts.helper, &order.room.helper) {
+        root.attach(helper, place)
+            .step(Part::Mount, "mount our program into the image")?;
+    }
     for directory in &order.room.directories {
         // A program that cannot do without it says so; the image may have a link there.
         let _ = root.directory(directory);

@@ -44,6 +44,9 @@ pub struct LogsArgs {
     last: Option<usize>,
 }
 
+/// How lines of holm about something that begins or goes well begin.
+const STEPS: [&str; 4] = ["[build: ", "[post_start: ", "[pre_stop: ", "[watch: "];
+
 /// Assigned to the services in turn.
 const COLOURS: [AnsiColor; 4] = [
     AnsiColor::Cyan,
@@ -269,7 +272,7 @@ impl Names {
         let colour: Style = COLOURS[place % COLOURS.len()].on_default();
         let (style, mark) = if !is_of_holm(line) {
             (FAINT, "")
-        } else if line.text.starts_with("[build: ") {
+        } else if STEPS.iter().any(|step| line.text.starts_with(step)) {
             (HINT, "◌ ")
         } else if line.text == "[exited with 0]" {
             (FAINT, "□ ")

@@ -265,10 +265,10 @@ fn services(rows: &mut Rows, workspace: &Workspace) {
     }
     for service in &workspace.services {
         let has_address = ports.iter().any(|port| port.name == service.name);
-        if service.state == "ready" && has_address {
+        let reason = service.reason.as_deref();
+        if service.state == "ready" && has_address && reason.is_none() {
             continue;
         }
-        let reason = service.reason.as_deref();
         let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
         let name = format!("service {}", service.name);
         line(rows, &name, &format!("{}{reason}", service.state));

@@ -377,6 +377,10 @@ fn names_over_dns_and_commands_beside_a_program() {
     logs("app", "begun as helper in /tmp");
     let app = logs("app", "[post_start exited with 3]");
     assert!(app.contains("no"), "{app}");
+    eventually("users see that post_start failed", || {
+        let shown = island.holm(&["show", "x", "--json"]).json();
+        service(&shown, "app")["reason"] == "post_start exited with 3"
+    });
     assert_eq!(service(&made, "app")["state"], "ready");
     island.holm(&["stop", "x"]).ok();
     let app = logs("app", "before the end");

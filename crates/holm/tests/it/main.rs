@@ -58,6 +58,7 @@ mod compare;
 mod completions;
 mod compose;
 mod compose_data;
+mod compose_develop;
 mod compose_shapes;
 mod container;
 mod contract;

@@ -3,6 +3,7 @@
 //! Each case is a file `NAME.files` with the input and a file `NAME.out` with the result;
 //! `UPDATE_DOCS=1 cargo nextest run -p holm-config compose` rewrites the results, and a person reads the difference.
 
+mod develop;
 mod documents;
 mod hostile;
 mod names;

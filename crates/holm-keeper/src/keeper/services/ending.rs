@@ -43,6 +43,7 @@ impl Supervisor {
                             service,
                             entered,
                             log,
+                            mailbox: mailbox.clone(),
                         };
                         beside.end();
                     }

@@ -1,13 +1,14 @@
 //! Commands of a Compose file that run in a service's room beside its own program: after that has started, and before it
 //! is asked to end. They have no more rights than the program.
 
+use super::Mailbox;
 use super::image::Entered;
 use super::log::{Log, lock, note};
 use crate::keeper::{Registry, Started};
 use crate::logs::{Stream, append, now};
 use crate::stdio::OUTPUTS;
 use holm_core::container::Hook;
-use holm_core::service::exit_in_words;
+use holm_core::service::{Event, exit_in_words};
 use holm_core::spec::Service;
 use holm_secrets::mask::Masker;
 use std::fs::File;
@@ -22,11 +23,13 @@ const STACK: usize = 256 * 1024;
 const LONGEST_LINE: u64 = 16 * 1024;
 
 /// Where the commands of one run belong.
+#[derive(Clone)]
 pub struct Beside {
     pub registry: Arc<Registry>,
     pub service: Arc<Service>,
     pub entered: Entered,
     pub log: Arc<Mutex<Log>>,
+    pub mailbox: Mailbox,
 }
 
 // === impl Beside ===
@@ -60,14 +63,23 @@ impl Beside {
     fn run_all(&self, key: &str, of: impl Fn(&holm_core::container::Container) -> &Vec<Hook>) {
         for hook in self.hooks(of) {
             note(&self.log, &format!("[{key}: {}]", hook.command.join(" ")));
-            let how = match self.run(hook) {
-                Ok(0) => continue,
-                Ok(code) => exit_in_words(code),
-                Err(error) => format!("cannot be started: {error}"),
-            };
-            note(&self.log, &format!("[{key} {how}]"));
-            return;
+            if !self.run_one(key, hook) {
+                return;
+            }
         }
+    }
+
+    /// Runs a command to its end. A failure is in the log, and users see it beside the state. Returns whether it
+    /// succeeded.
+    pub fn run_one(&self, key: &str, hook: &Hook) -> bool {
+        let how = match self.run(hook) {
+            Ok(0) => return true,
+            Ok(code) => exit_in_words(code),
+            Err(error) => format!("cannot be started: {error}"),
+        };
+        note(&self.log, &format!("[{key} {how}]"));
+        self.mailbox.tell(Event::Remark(format!("{key} {how}")));
+        false
     }
 
     fn run(&self, hook: &Hook) -> io::Result<u8> {
@@ -101,7 +113,7 @@ impl Beside {
     }
 
     /// Copies an output to the log until it is closed.
-    fn copy(&self, output: OwnedFd, stream: Stream) {
+    pub fn copy(&self, output: OwnedFd, stream: Stream) {
         let mut output = BufReader::new(File::from(output));
         let mut masker = Masker::new(self.registry.secrets.known());
         loop {

@@ -15,6 +15,7 @@ use holm_core::shell;
 use holm_core::spec::Service;
 use std::io::{self, PipeReader};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +109,11 @@ impl Entered {
         }
         environment.push((MARK.into(), service.name.clone().into()));
         environment
+    }
+
+    /// Where the room shows our program for helpers.
+    pub fn helper(&self) -> Option<&Path> {
+        self.plan.helper.as_deref()
     }
 
     /// A program that is started in the room.

@@ -5,6 +5,7 @@
 //! the workspace at every change, so it is known after the keeper is gone.
 
 mod ending;
+mod follow;
 mod helper;
 mod hooks;
 mod image;
@@ -90,6 +91,7 @@ enum Message {
 }
 
 /// Where one run reports its events.
+#[derive(Clone)]
 pub struct Mailbox {
     services: Arc<Services>,
     index: usize,
@@ -302,6 +304,12 @@ impl Mailbox {
             .services
             .messages
             .send(Message::Event { index, run, event });
+    }
+
+    /// Restarts the service, unless a person stopped it.
+    pub fn restart(&self, name: &str) {
+        // Without a supervisor there are no services.
+        let _ = self.services.react(vec![(name.to_owned(), Wish::Restart)]);
     }
 }
 

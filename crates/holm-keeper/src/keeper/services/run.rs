@@ -4,6 +4,7 @@
 //! Output from before the exit is in the log before the exit is reported. Memory is bounded: unread
 //! output stays in the pipe, and the service blocks.
 
+use super::follow;
 use super::hooks::Beside;
 use super::image::{self, Entered};
 use super::lines::{Lines, Missing};
@@ -93,6 +94,16 @@ impl Run {
             Ok(entered) => entered,
             Err(error) => return self.not_started(126, error.to_string()),
         };
+        let beside = entered.clone().map(|entered| Beside {
+            registry: Arc::clone(&self.registry),
+            service: Arc::clone(&self.service),
+            entered,
+            log: Arc::clone(&self.log),
+            mailbox: self.mailbox.clone(),
+        });
+        if let Some(beside) = &beside {
+            follow::begin(beside);
+        }
         let (started, exit) = match self.spawn(entered.as_ref()) {
             Ok((started, exit)) => (started, Some(exit)),
             Err(error) => (Started::not(&error), None),
@@ -119,13 +130,7 @@ impl Run {
             }),
             Part::Build => self.note(&format!("[build: {}]", self.command())),
         }
-        if let Some(entered) = entered.clone() {
-            let beside = Beside {
-                registry: Arc::clone(&self.registry),
-                service: Arc::clone(&self.service),
-                entered,
-                log: Arc::clone(&self.log),
-            };
+        if let Some(beside) = beside {
             beside.begin();
         }
         let known = self.registry.secrets.known();

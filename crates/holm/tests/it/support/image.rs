@@ -48,14 +48,19 @@ impl TestImage {
     }
 
     /// A program of this machine, at the same path, and its libraries.
-    pub fn program(mut self, path: &str) -> Self {
+    pub fn program(self, path: &str) -> Self {
+        self.libraries(path).copy(path)
+    }
+
+    /// The libraries that a program of this machine needs.
+    pub fn libraries(mut self, path: &str) -> Self {
         let listed = Command::new("ldd").arg(path).output().unwrap();
         for word in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
             if word.starts_with('/') && self.libraries.insert(word.to_owned()) {
                 self = self.copy(word);
             }
         }
-        self.copy(path)
+        self
     }
 
     fn copy(self, path: &str) -> Self {
