@@ -7,17 +7,26 @@ use crate::support::{Island, TestImage, eventually};
 use serde_json::json;
 use std::path::Path;
 
-type MakeImage = fn() -> TestImage;
+pub type MakeImage = fn() -> TestImage;
 
-struct Shape {
-    compose: &'static str,
+pub struct Shape {
+    pub compose: &'static str,
     /// Added to `holm.toml`.
-    toml: &'static str,
-    files: &'static [(&'static str, &'static str)],
-    images: &'static [(&'static str, MakeImage)],
-    port: &'static str,
+    pub toml: &'static str,
+    pub files: &'static [(&'static str, &'static str)],
+    pub images: &'static [(&'static str, MakeImage)],
+    pub port: &'static str,
     /// Services that run when all is up.
-    ready: &'static [&'static str],
+    pub ready: &'static [&'static str],
+    pub answers: Answers,
+}
+
+/// What the published port answers.
+#[derive(Clone, Copy)]
+pub enum Answers {
+    /// The number of visits of this workspace.
+    Visits,
+    Text(&'static str),
 }
 
 /// Counts its visits in Redis, in a database, in a file, or lets a worker count them.
@@ -55,7 +64,7 @@ if (process.argv[2] === "work") work();
 else require("node:http").createServer(answer).listen(PORT);
 "#;
 
-const PROXY: &str = r#"
+pub const PROXY: &str = r#"
 pid /tmp/nginx.pid;
 error_log stderr;
 events {}
@@ -67,7 +76,7 @@ http {
 }
 "#;
 
-fn node() -> TestImage {
+pub fn node() -> TestImage {
     let psql = postgres_programs().join("bin/psql");
     let image = TestImage::with_shell(json!({"Env": ["PATH=/usr/bin:/bin"]}))
         .program("/usr/bin/node")
@@ -88,7 +97,7 @@ fn node() -> TestImage {
     .fold(image, |image, path| image.tree(&path))
 }
 
-fn nginx() -> TestImage {
+pub fn nginx() -> TestImage {
     TestImage::with_shell(json!({
         "Entrypoint": ["nginx", "-c", "/etc/nginx/nginx.conf"], "Cmd": ["-g", "daemon off;"],
         "Env": ["PATH=/usr/sbin:/usr/bin:/bin"], "ExposedPorts": {"80/tcp": {}}, "StopSignal": "SIGQUIT",
@@ -109,7 +118,7 @@ fi
 exec mariadbd --no-defaults --datadir=/var/lib/mysql --socket=/tmp/mysql.sock --skip-grant-tables --init-file=/init.sql "$@"
 "#;
 
-fn mariadb() -> TestImage {
+pub fn mariadb() -> TestImage {
     TestImage::with_shell(json!({
         "Entrypoint": ["/entrypoint.sh"], "Env": ["PATH=/usr/sbin:/usr/bin:/bin"],
         "Volumes": {"/var/lib/mysql": {}}, "ExposedPorts": {"3306/tcp": {}},
@@ -139,6 +148,7 @@ services:
     images: &[("node:22", node), ("redis:7", redis)],
     port: "8000",
     ready: &["web", "redis"],
+    answers: Answers::Visits,
 };
 
 /// A proxy in front, all on port 80, and a database that only the application sees.
@@ -170,6 +180,7 @@ networks: {front: {}, back: {internal: true}}
     images: &[("node:22", node), ("redis:7", redis), ("nginx:1", nginx)],
     port: "8080",
     ready: &["proxy", "app", "admin", "redis"],
+    answers: Answers::Visits,
 };
 
 /// A job that prepares the database, which each workspace forks.
@@ -201,6 +212,7 @@ volumes: {data: {}}
     images: &[("node:22", node), ("postgres:15", postgres)],
     port: "3000",
     ready: &["db", "app"],
+    answers: Answers::Visits,
 };
 
 const WITH_MARIADB: Shape = Shape {
@@ -235,6 +247,7 @@ volumes: {db_data: {}}
     images: &[("node:22", node), ("mariadb:10", mariadb)],
     port: "80",
     ready: &["db", "wordpress"],
+    answers: Answers::Visits,
 };
 
 /// A queue with a worker, the common parts in another file, and a tool that runs only on demand.
@@ -261,6 +274,7 @@ services:
     images: &[("node:22", node), ("redis:7", redis)],
     port: "8000",
     ready: &["web", "worker", "queue"],
+    answers: Answers::Visits,
 };
 
 /// One program that keeps its data in a volume, with a configuration and a secret from files.
@@ -286,10 +300,11 @@ configs: {conf: {content: \"quiet\\n\"}}
     images: &[("node:22", node)],
     port: "9000",
     ready: &["app"],
+    answers: Answers::Visits,
 };
 
 #[track_caller]
-fn check(shapes: &[Shape]) {
+pub fn check(shapes: &[Shape]) {
     let island = Island::new();
     let mut added = Vec::new();
     for (number, shape) in shapes.iter().enumerate() {
@@ -309,21 +324,30 @@ fn check(shapes: &[Shape]) {
         repository.write("holm.toml", format!("{head}{}", shape.toml));
         repository.commit("a stack");
         let labels = [format!("a{number}"), format!("b{number}")];
-        for label in &labels {
-            let made = repository.holm(&["up", label, "--json"]).json();
-            for name in shape.ready {
-                assert_eq!(service(&made, name)["state"], "ready", "{made:#}");
+        std::thread::scope(|scope| {
+            for label in &labels {
+                scope.spawn(|| {
+                    let made = repository.holm(&["up", label, "--json"]).json();
+                    for name in shape.ready {
+                        assert_eq!(service(&made, name)["state"], "ready", "{made:#}");
+                    }
+                });
             }
-        }
+        });
         let url = format!("http://127.0.0.1:{}/", shape.port);
         let ask = |label: &str| island.inside(label, &["curl", "-sS", &url]).out();
-        for (label, visits) in [(&labels[0], ["1", "2"]), (&labels[1], ["1", "2"])] {
-            let mut answer = String::new();
+        let (first, second) = match shape.answers {
+            Answers::Visits => ("1", "2"),
+            Answers::Text(text) => (text, text),
+        };
+        for label in &labels {
             eventually("it answers", || {
-                answer = ask(label);
-                answer == visits[0]
+                let said = ask(label);
+                // A failed test shows it.
+                eprintln!("{label}: {said}");
+                said == first
             });
-            assert_eq!(ask(label), visits[1], "{label}");
+            assert_eq!(ask(label), second, "{label}");
         }
         for label in &labels {
             island.holm(&["stop", label]).ok();

@@ -57,6 +57,7 @@ mod company_network;
 mod compare;
 mod completions;
 mod compose;
+mod compose_collection;
 mod compose_data;
 mod compose_develop;
 mod compose_shapes;
