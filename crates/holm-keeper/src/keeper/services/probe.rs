@@ -6,11 +6,14 @@ use holm_core::spec::{Probe, Service};
 use std::io::PipeReader;
 use std::time::{Duration, Instant};
 
-/// A probe that was killed is started again after this.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Between an attempt that failed and the next one: the pause doubles. Most services are ready soon.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 pub struct Probing {
     probe: Probe,
+    /// Before the next attempt.
+    pause: Duration,
     pub asking: Option<Asking>,
 }
 
@@ -42,6 +45,7 @@ impl Probing {
         let probe = service.ready.as_ref()?.probe.clone();
         Some(Self {
             probe,
+            pause: SHORTEST_PAUSE,
             asking: None,
         })
     }
@@ -103,7 +107,8 @@ impl Probing {
     }
 
     pub fn ask_later(&mut self) {
-        self.asking = Some(Asking::Later(Instant::now() + AGAIN));
+        self.asking = Some(Asking::Later(Instant::now() + self.pause));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
     /// The result of the helper. An unfinished one is started again.
@@ -141,6 +146,7 @@ mod tests {
         };
         let mut probing = Probing {
             probe,
+            pause: SHORTEST_PAUSE,
             asking: None,
         };
         let now = Instant::now();
@@ -157,5 +163,10 @@ mod tests {
         assert_eq!(ask(Place::Room { until: now }), (Some(now), Some(7)));
         probing.asking = Some(Asking::Later(now));
         assert!(probing.is_due(now) && probing.overdue(now).is_none());
+        let pauses = [50, 100, 200, 400, 800, 1000, 1000].map(Duration::from_millis);
+        for pause in pauses {
+            assert_eq!(probing.pause, pause);
+            probing.ask_later();
+        }
     }
 }
