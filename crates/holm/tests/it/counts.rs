@@ -206,7 +206,7 @@ fn up_exec_run_and_ls_need_no_more_than_they_did() {
         client: 88,
         others: 850,
         // git inside would be about fifty.
-        programs: 6,
+        programs: 3,
         // With one that may be written together with another, as above.
         writes: 9,
         // With one look at the inbox, as above.
