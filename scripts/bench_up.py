@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import bench_api
-from bench_tools import BWRAP, make_repository, processes, remove_all
+from bench_tools import BWRAP, Samples, make_repository, processes, remove_all
 
 SMALL, LARGE = 30_000, 300_000
 
@@ -40,24 +40,30 @@ def settle_disk(place):
 
 
 def up_and_exec(bench, repository, times, name):
-    """Samples of `up` to the end of the first `exec`, of `up` alone, of a later `exec`, and of bwrap."""
-    alone = []
+    """Samples of `up` to the end of the first `exec`, of `up` alone, of a later `exec`, and of bwrap. Every 25 new
+    workspaces are removed again, so that the number of live ones stays about what the row says."""
+    found = {"both": [], "exec": [], "bwrap": [], "alone": []}
+    for batch in range(0, times, 25):
+        label = f"{name}-{batch}"
+        begun = []
 
-    def up(number):
-        took = bench.time(bench.program, "up", f"{name}-{number}", cwd=repository)
-        if number:
-            alone.append(took)
-        return took + bench.time(bench.program, "exec", f"{name}-{number}", "--", "true", cwd=repository)
+        def up(number):
+            begun.append(bench.time(bench.program, "up", f"{label}-{number}", cwd=repository))
+            return begun[-1] + bench.time(bench.program, "exec", f"{label}-{number}", "--", "true", cwd=repository)
 
-    settle_disk(bench.place)
-    both, again, peer = bench.interleave(
-        times, up=up,
-        exec=lambda number: bench.time(bench.program, "exec", f"{name}-{number}", "--", "true", cwd=repository),
-        bwrap=lambda _: bench.time(*BWRAP),
-    )
-    made = [workspace["id"] for workspace in bench.listed() if workspace["label"].startswith(f"{name}-")]
-    bench.holm("rm", "--force", *made)
-    return both, bench.repeat(len(alone), lambda number: alone[number]), again, peer
+        settle_disk(bench.place)
+        measured = bench.interleave(
+            min(25, times - batch), both=up,
+            exec=lambda number: bench.time(bench.program, "exec", f"{label}-{number}", "--", "true", cwd=repository),
+            bwrap=lambda _: bench.time(*BWRAP),
+        )
+        for side, samples in zip(["both", "exec", "bwrap"], measured):
+            found[side] += samples.values
+        # The first round only warms up.
+        found["alone"] += begun[1:]
+        made = [workspace["id"] for workspace in bench.listed() if workspace["label"].startswith(f"{label}-")]
+        bench.holm("rm", "--force", *made)
+    return [Samples(found[side]) for side in ["both", "alone", "exec", "bwrap"]]
 
 
 def measure_exec(bench, repository):
@@ -71,7 +77,7 @@ def measure_exec(bench, repository):
 
 def measure_live(bench, repository):
     """The same commands with more and more live workspaces."""
-    times, levels = (10, [1, 20]) if bench.is_quick else (60, [1, 50, 200])
+    times, levels = (10, [1, 20]) if bench.is_quick else (200, [1, 50, 200])
     found = []
     for level in levels:
         live(bench, repository, level)
