@@ -55,6 +55,8 @@ pub struct ProjectConfig {
 /// What was found in Compose files besides services.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComposeRemarks {
+    /// Their paths below the root, with the files that they name.
+    pub files: Vec<String>,
     pub requests: Vec<crate::compose::Request>,
     pub warnings: Vec<crate::compose::Remark>,
 }

@@ -108,6 +108,9 @@ pub struct WorkspaceSpec {
     /// `[review] check`: every turn that a run records is checked.
     #[serde(default)]
     pub check_runs: bool,
+    /// The Compose files that its services come from, with the files that they name, by their paths below the root.
+    #[serde(default)]
+    pub compose_files: Vec<String>,
     /// `None`: the workspace was created before this was stored.
     #[serde(default)]
     pub declared: Option<Declared>,

@@ -71,6 +71,7 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
         checks: Vec::new(),
         review_required: false,
         check_runs: false,
+        compose_files: Vec::new(),
         declared: None,
     }
 }

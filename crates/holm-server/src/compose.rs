@@ -110,6 +110,7 @@ impl App {
             checks: declared::checks(&judged.config),
             review_required: judged.config.review_required,
             check_runs: judged.config.check_runs,
+            compose_files: judged.config.compose.files.clone(),
             declared: Some(declared_at_start(create, &judged.config)),
         };
         let (spec, narrowed) = self.within_policy(spec)?;

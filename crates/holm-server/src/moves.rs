@@ -14,6 +14,7 @@ use holm_core::moves::SetUp;
 use holm_core::spec::Manner;
 use holm_core::{Fault, WorkspaceId};
 use holm_engine::progress::ProgressEvent;
+use holm_engine::store::WorkspaceRecord;
 use holm_engine::{Assign as Wanted, Progress};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -161,6 +162,21 @@ fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What to do when the commit declares other settings or services than those in force.
+fn other_declarations(record: &WorkspaceRecord, changed: &[String]) -> Option<String> {
+    let declares = |path: &&String| *path == HOLM_TOML || record.spec.compose_files.contains(path);
+    let different: Vec<&str> = changed.iter().filter(declares).map(String::as_str).collect();
+    let reload = format!("`holm reload {}`", record.id);
+    match different.as_slice() {
+        [] => None,
+        [one] => Some(format!("{one} of this commit differs from the one in force. Apply it: {reload}")),
+        several => {
+            let names = several.join(" and ");
+            Some(format!("{names} of this commit differ from those in force. Apply them: {reload}"))
+        }
+    }
+}
+
 // === impl App ===
 
 impl App {
@@ -187,12 +203,9 @@ impl App {
             restarted: moved.is_restarted,
             services: services.collect(),
         };
+        let other_declarations = other_declarations(&moved.view.record, &moved.changed);
         let mut workspace = self.workspace(moved.view).await;
-        if moved.changed.iter().any(|path| path == HOLM_TOML) {
-            workspace.notes.push(format!(
-                "holm.toml of this commit differs from the one in force. Apply it: `holm reload {id}`"
-            ));
-        }
+        workspace.notes.extend(other_declarations);
         workspace.ms = u64::try_from(asked.elapsed().as_millis()).ok();
         Ok(Moved { workspace, done })
     }

@@ -303,6 +303,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged, manifests: &Manifests) -> Worksp
         checks: declared::checks(config),
         review_required: config.review_required,
         check_runs: config.check_runs,
+        compose_files: config.compose.files.clone(),
         protected_paths: protected.map(ToString::to_string).collect(),
         ..spec.clone()
     }

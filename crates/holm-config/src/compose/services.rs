@@ -129,6 +129,7 @@ pub fn add(config: &mut ProjectConfig, files: &ComposeFiles) -> Result<(), Fault
         config.volumes.entry(name).or_insert(volume);
     }
     first_start::plan(config).map_err(|error| wrong(&[format!("holm.toml: {error}")]))?;
+    config.compose.files = files.files.keys().cloned().collect();
     config.compose.warnings = reading.warnings;
     let warnings = translated.warnings.into_iter();
     config

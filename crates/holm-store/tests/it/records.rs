@@ -80,6 +80,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         checks: Vec::new(),
         review_required: false,
         check_runs: false,
+        compose_files: Vec::new(),
         declared: None,
     };
     WorkspaceRecord {

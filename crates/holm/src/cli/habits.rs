@@ -164,7 +164,10 @@ fn unknown_argument(typed: &str, line: &[OsString], holm: &clap::Command) -> (St
     if !typed.starts_with('-') {
         let hint = match verb.as_str() {
             "run" => "quote the message   holm run WS \"…\"".to_owned(),
-            verb => see(Some(verb)),
+            verb => match verb.strip_prefix("service ") {
+                Some(inner) => format!("the workspace comes first   holm service WS {inner} NAME"),
+                None => see(Some(verb)),
+            },
         };
         let message = format!("{verb} does not take another argument: {shown}");
         return (message, hint);

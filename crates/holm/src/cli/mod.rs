@@ -554,6 +554,11 @@ mod tests {
             "run does not take another argument: it",
             "quote the message   holm run WS \"…\"",
         );
+        check(
+            "service restart x web",
+            "service restart does not take another argument: web",
+            "the workspace comes first   holm service WS restart NAME",
+        );
         check("--json", "holm needs a command", "see `holm help`");
         check("daemon", "daemon needs a command", "see `holm help daemon`");
         check("statsu", "no command statsu", "did you mean   holm status");

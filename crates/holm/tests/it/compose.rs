@@ -287,6 +287,18 @@ fn what_is_wrong_is_named_and_what_has_no_effect_too() {
     );
     let reloaded = repository.holm(&["reload", "x", "--json"]).ok().out();
     assert!(reloaded.contains("services.web"), "{reloaded}");
+    // What a move brings into the tree is not in force by itself.
+    repository.write(
+        "compose.yaml",
+        "services: {web: {image: 'redis:7', ports: [6380:6379]}}\n",
+    );
+    repository.commit("another port");
+    let moved = repository.holm(&["assign", "x", "main", "--json"]).json();
+    let notes = moved["notes"].to_string();
+    assert!(
+        notes.contains("compose.yaml of this commit differs from the one in force"),
+        "{moved:#}"
+    );
 }
 
 /// A program that asks the DNS server itself, and commands beside the program.
