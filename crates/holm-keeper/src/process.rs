@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
 /// traffic causes shorter waits.
@@ -53,6 +53,23 @@ pub fn how_ended(pidfd: &OwnedFd) -> String {
         Some((Some(signal), _)) => format!("was killed by signal {signal}"),
         Some((_, Some(code))) => format!("ended with code {code}"),
         _ => "ended".to_owned(),
+    }
+}
+
+/// Waits for the end of a process: of its last thread, although its first may be a zombie before.
+pub fn ends_within(pidfd: &OwnedFd, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&left)) {
+            // A signal, such as that of another child's end.
+            Err(Errno::INTR) => {}
+            ended => return matches!(ended, Ok(1..)),
+        }
     }
 }
 
@@ -271,12 +288,7 @@ impl Incarnation {
         let Some(pidfd) = self.pin() else {
             return true;
         };
-        let limit = Timespec {
-            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
-        let mut sources = [PollFd::new(&pidfd, PollFlags::IN)];
-        matches!(poll(&mut sources, Some(&limit)), Ok(1..)) || !self.is_alive()
+        ends_within(&pidfd, limit) || !self.is_alive()
     }
 
     /// Its pidfd; the identity is checked after opening it.

@@ -165,14 +165,22 @@ fn check_name(name: &str) -> Result<(), Failure> {
 /// What to do when the commit declares other settings or services than those in force.
 fn other_declarations(record: &WorkspaceRecord, changed: &[String]) -> Option<String> {
     let declares = |path: &&String| *path == HOLM_TOML || record.spec.compose_files.contains(path);
-    let different: Vec<&str> = changed.iter().filter(declares).map(String::as_str).collect();
+    let different: Vec<&str> = changed
+        .iter()
+        .filter(declares)
+        .map(String::as_str)
+        .collect();
     let reload = format!("`holm reload {}`", record.id);
     match different.as_slice() {
         [] => None,
-        [one] => Some(format!("{one} of this commit differs from the one in force. Apply it: {reload}")),
+        [one] => Some(format!(
+            "{one} of this commit differs from the one in force. Apply it: {reload}"
+        )),
         several => {
             let names = several.join(" and ");
-            Some(format!("{names} of this commit differ from those in force. Apply them: {reload}"))
+            Some(format!(
+                "{names} of this commit differ from those in force. Apply them: {reload}"
+            ))
         }
     }
 }

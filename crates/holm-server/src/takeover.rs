@@ -376,9 +376,17 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
             ("build", old.build != new.build),
             ("rebuild_when", old.rebuild_when != new.rebuild_when),
         ];
-        let parts = |service: &Service| service.image.clone().map(|mut it| (it.container.take(), it));
+        let parts = |service: &Service| {
+            service
+                .image
+                .clone()
+                .map(|mut it| (it.container.take(), it))
+        };
         let (was, is) = (parts(old).unzip(), parts(new).unzip());
-        let image = [("definition in the Compose file", was.0 != is.0), ("image", was.1 != is.1)];
+        let image = [
+            ("definition in the Compose file", was.0 != is.0),
+            ("image", was.1 != is.1),
+        ];
         let differing = live
             .iter()
             .chain(&quiet)

@@ -16,7 +16,6 @@ use holm_keeper::keeper::DISK;
 use holm_keeper::process::{self, Standstill};
 use holm_keeper::records::last_services;
 use holm_keeper::wire::{Incarnation, LastRun, Status};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io;
@@ -168,16 +167,8 @@ pub async fn keeper_ends(
     if let Some(pidfd) = pidfd
         && keeper_of(dirs, id)? == Some(pid)
     {
-        let limit = Timespec {
-            tv_sec: limit.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        };
-        let waiting = tokio::task::spawn_blocking(move || {
-            // Readable after the last thread has ended, and with it the lock. The first thread may be a zombie
-            // before.
-            poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&limit))
-        });
-        // An interrupted wait is as one that took too long, and a panic ends this process.
+        let waiting = tokio::task::spawn_blocking(move || process::ends_within(&pidfd, limit));
+        // A panic ends this process.
         let _ = waiting.await;
     }
     Ok(keeper_of(dirs, id)?.is_none())
