@@ -382,7 +382,7 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
                 .clone()
                 .map(|mut it| (it.container.take(), it))
         };
-        let (was, is) = (parts(old).unzip(), parts(new).unzip());
+        let (was, is) = (parts(old).unzip(), parts(&new).unzip());
         let image = [
             ("definition in the Compose file", was.0 != is.0),
             ("image", was.1 != is.1),
