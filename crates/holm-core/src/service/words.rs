@@ -65,8 +65,8 @@ pub(super) fn ordinal(number: u32) -> String {
 }
 
 pub(super) fn in_words(time: Duration) -> String {
-    match time.subsec_millis() {
-        0 => format!("{}s", time.as_secs()),
+    match (time.as_secs(), time.subsec_millis()) {
+        (seconds, 0) | (seconds @ 10.., _) => format!("{seconds}s"),
         _ => format!("{}ms", time.as_millis()),
     }
 }
@@ -74,6 +74,12 @@ pub(super) fn in_words(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times() {
+        let all = [400, 3000, 60_400].map(|ms| in_words(Duration::from_millis(ms)));
+        assert_eq!(all, ["400ms", "3s", "60s"]);
+    }
 
     #[test]
     fn ordinals() {
