@@ -126,6 +126,7 @@ fn begin<'a>(
         domain: registry.secrets.domain(receiver),
         streams: Some(PIPES),
         is_run: true,
+        user: None,
     };
     let started = registry.start(spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));

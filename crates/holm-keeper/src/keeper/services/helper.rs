@@ -52,6 +52,7 @@ pub fn helper(
         domain,
         streams: Some(NOTHING),
         is_run: false,
+        user: None,
     };
     match registry.start_in_background(spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),

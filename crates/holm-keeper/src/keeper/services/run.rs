@@ -209,6 +209,7 @@ impl Run {
                 domain: secrets.domain(receiver),
                 streams: Some(OUTPUTS),
                 is_run: false,
+                user: None,
             };
             self.registry.start_in_background(spawn, exit_inside)?
         };

@@ -187,6 +187,7 @@ impl Sessions {
             domain: registry.secrets.domain(receiver),
             streams: None,
             is_run: false,
+            user: None,
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, exit_inside).map_err(broken)?;
