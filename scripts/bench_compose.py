@@ -1,5 +1,6 @@
 """One Compose file with four services (PostgreSQL, Redis, an application, nginx), unchanged, ten times at once: `holm up`
-beside `docker-compose up -d` with an engine of our own. Called by `scripts/bench`."""
+beside `docker-compose up -d` with an engine of our own, and beside `podman-compose up -d` with rootless podman. Called by
+`scripts/bench`."""
 
 import io
 import json
@@ -33,6 +34,19 @@ services:
     depends_on: [app]
 volumes: {db: {}}
 """
+
+# Rootless podman makes a network between services with /dev/net/tun, which is closed where the benchmarks run. So all
+# services of a stack share one network namespace without a way out (`--network none`), and find each other by a file.
+# Podman needs to be told to give the volume to the server's user.
+FOR_PODMAN = [
+    ("    image: stack:1\n", "    image: localhost/stack:1\n    pull_policy: never\n"),
+    ("  db:\n", "  db:\n    network_mode: none\n"),
+    *[(f"  {name}:\n", f'  {name}:\n    network_mode: service:db\n    volumes: ["./hosts:/etc/hosts:ro"]\n')
+      for name in ["cache", "app", "web"]],
+    ('    ports: ["80"]\n', ""),
+    ('"db:/data"', '"db:/data:U"'),
+]
+PODMAN_COMPOSE = "/usr/local/lib/holm-tests/podman-compose/bin"
 
 # The one line for holm: the first start makes the data, and each workspace forks it.
 HOLM = '[project]\ncompose = "compose.yaml"\n[volumes.db]\npolicy = "fork"\n'
@@ -71,7 +85,7 @@ class Image:
         self.bytes = io.BytesIO()
         self.tar = tarfile.open(fileobj=self.bytes, mode="w")
         self.names = set()
-        for directory, mode, owner in [("tmp", 0o1777, 0), ("data", 0o700, 999), ("var/log/nginx", 0o755, 0), ("etc", 0o755, 0)]:
+        for directory, mode, owner in [(".", 0o755, 0), ("tmp", 0o1777, 0), ("data", 0o700, 999), ("var/log/nginx", 0o755, 0), ("etc", 0o755, 0)]:
             entry = self.entry(directory, tarfile.DIRTYPE, mode)
             entry.uid = entry.gid = owner
             self.tar.addfile(entry)
@@ -236,6 +250,69 @@ def by_compose(bench, engine, count, path, before):
             compose(number, "down", "-v", "-t", "2")
 
 
+def by_podman(bench, count, root, programs, before):
+    """The same with rootless podman. An error says in words why it does not run here."""
+    place = bench.place / "podman"
+    stack, settings = place / "stack", place / "home/.config/containers"
+    for directory in [stack, settings, place / "run"]:
+        directory.mkdir(parents=True)
+    text = COMPOSE
+    for written, instead in FOR_PODMAN:
+        text = text.replace(written, instead)
+    (stack / "compose.yaml").write_text(text)
+    (stack / "hosts").write_text("127.0.0.1 localhost db cache app\n")
+    (settings / "containers.conf").write_text('[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n')
+    (settings / "storage.conf").write_text('[storage]\ndriver = "overlay"\n')
+    (place / "root.tar").write_bytes(root)
+    bench.give(place)
+    environment = {"PATH": f"{PODMAN_COMPOSE}:{bench.environment['PATH']}", "HOME": str(place / "home"),
+                   "XDG_RUNTIME_DIR": str(place / "run")}
+
+    def run(*words, check=True):
+        done = subprocess.run([*bench.become, *map(str, words)], cwd=stack, env=environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=LIMIT)
+        if check and done.returncode:
+            raise RuntimeError(f"`{' '.join(map(str, words[:3]))}` ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done.stdout.strip()
+
+    def up(number):
+        run("podman-compose", "--in-pod=0", "-p", f"compose{number}", "up", "-d")
+        pid = run("podman", "inspect", "-f", "{{.State.Pid}}", f"compose{number}_db_1")
+        ask = ["podman", "unshare", "nsenter", f"--net=/proc/{pid}/ns/net", "curl", "-s", "-m", "5", "http://127.0.0.1/"]
+        until_it_answers(lambda: run(*ask, check=False))
+
+    try:
+        run("podman", "import", "-c", f"ENV PATH={programs}", place / "root.tar", "localhost/stack:1")
+        return Side(count, place / "home", before, up)
+    finally:
+        for number in range(count):
+            run("podman-compose", "--in-pod=0", "-p", f"compose{number}", "down", "-v", "-t", "2", check=False)
+        # It ends podman's own process, too.
+        run("podman", "system", "reset", "-f", check=False)
+        run("podman", "system", "migrate", check=False)
+
+
+def beside_podman(bench, what, count, root, programs, ours):
+    missing = [name for name in ["podman", "newuidmap", "runc"] if not shutil.which(name)]
+    if not os.path.exists(f"{PODMAN_COMPOSE}/podman-compose"):
+        missing.append("podman-compose")
+    try:
+        if missing:
+            raise RuntimeError(f"no {', '.join(missing)} here; `scripts/set-up bench` installs them")
+        theirs = by_podman(bench, count, root, programs, pids())
+    except (RuntimeError, SystemExit, subprocess.TimeoutExpired) as error:
+        return bench.row("… by podman-compose", "-", "", str(error))
+    note = "one network namespace for a stack"
+    for index, name in [(0, "first"), (count - 1, f"number {count}")]:
+        mine, other = ours.ms[index], theirs.ms[index]
+        bench.row(f"… {name}, beside podman-compose", f"{mine:.0f} ms", "",
+                  f"{mine / other:.2f} x podman-compose up -d ({other:.0f} ms; {note})")
+        for of, mine, other in [("disk", ours.disk, theirs.disk), ("memory", ours.memory, theirs.memory)]:
+            mine, other = mine[index], other[index]
+            bench.row(f"… {of} that it adds, beside podman-compose", megabytes(mine), "",
+                      f"{mine / max(other, 1):.2f} x podman-compose ({megabytes(other)})")
+
+
 def megabytes(value):
     return f"{value / 1e6:.1f} MB"
 
@@ -279,4 +356,4 @@ def measure(bench, remove_all, start_docker):
                   f"{mine / other:.2f} x docker-compose ({megabytes(other)})", used)
         mine, other = ours.memory[index], theirs.memory[index]
         bench.row("… memory that it adds", megabytes(mine), "", f"{mine / other:.2f} x docker-compose ({megabytes(other)})")
-    bench.row("… by podman-compose", "-", "", "rootless podman needs /dev/net/tun for a network between services, or has none")
+    beside_podman(bench, what, count, root, programs, ours)
