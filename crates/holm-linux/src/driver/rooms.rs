@@ -98,6 +98,10 @@ fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<R
         if let Some(container) = &image.container {
             add_container(&mut room, spec, service, container);
         }
+        let home = spec.dev_container.as_ref();
+        if home.is_some_and(|home| home.service == service.name) {
+            room.home_of = Some(spec.generation);
+        }
         planned.push(room);
     }
     Ok(planned)
