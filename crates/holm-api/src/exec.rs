@@ -66,7 +66,7 @@ pub struct Start {
     #[serde(default)]
     pub mask: bool,
     /// A person opens a shell: the commands of a Dev Container for that run first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub attaches: bool,
 }
 

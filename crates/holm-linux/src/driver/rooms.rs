@@ -101,6 +101,9 @@ fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<R
         let home = spec.dev_container.as_ref();
         if home.is_some_and(|home| home.service == service.name) {
             room.home_of = Some(spec.generation);
+            // Without approval of its mount, the directory is empty.
+            room.directories
+                .extend(home.map(|home| home.folder.clone()));
         }
         planned.push(room);
     }

@@ -1,7 +1,7 @@
 //! Dev Containers: the root of people's and agents' programs is that of an image.
 
 use crate::services::service;
-use crate::support::{Island, Repository, TestImage, eventually, program, send};
+use crate::support::{Island, Ran, Repository, TestImage, eventually, program, send};
 use serde_json::json;
 
 /// A shell, git, and the libraries of holm's own program, which is static only in a release.
@@ -232,6 +232,39 @@ fn set_up_and_checks_run_in_the_container() {
     repository.commit("another image");
     repository.holm(&["up", "b"]).ok();
     assert_eq!(said(&island, "b", "cat made"), "the second");
+}
+
+#[test]
+fn secrets_reach_their_receivers_in_the_container_and_no_other_program() {
+    let island = Island::new();
+    let repository = project(
+        &island,
+        r#"{"image": "tools:1", "postCreateCommand": "cat /run/holm/secrets/* > /stolen; env > /env"}"#,
+        "[secrets.KEY]\nfrom = { env = \"KEY\" }\ninject = \"file\"\nto = [\"runs\"]\n\
+         [secrets.WORD]\nfrom = { env = \"WORD\" }\nto = [\"runs\"]\n",
+    );
+    let holm = |arguments: &[&str]| {
+        let mut command = island.holm_command(&repository.path, arguments);
+        Ran::new(command.env("KEY", "canary-key").env("WORD", "canary-word"))
+    };
+    holm(&["trust", "--yes"]).ok();
+    holm(&["up", "a"]).ok();
+    let script = "cat /run/holm/secrets/KEY; echo $WORD";
+    let run = island.holm(&[
+        "run",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        &format!("({script}) > /tmp/got"),
+    ]);
+    run.ok();
+    assert_eq!(said(&island, "a", "cat /tmp/got"), "canary-keycanary-word");
+    let seen = island.sh(
+        "a",
+        &format!("{script}; cat /stolen /env /proc/[0-9]*/environ"),
+    );
+    assert!(!seen.out().contains("canary"), "{seen:?}");
 }
 
 #[test]
