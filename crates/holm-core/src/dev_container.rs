@@ -62,6 +62,8 @@ pub struct NamedCommand {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// On the host: programs need not wait for anything inside.
+    Initialize,
     OnCreate,
     #[default]
     UpdateContent,
@@ -111,6 +113,7 @@ impl DevContainer {
 // === impl Stage ===
 
 impl Stage {
+    /// Those inside, in their order.
     pub const ALL: [Self; 5] = [
         Self::OnCreate,
         Self::UpdateContent,
@@ -122,6 +125,7 @@ impl Stage {
     /// Of `devcontainer.json`.
     pub fn key(self) -> &'static str {
         match self {
+            Self::Initialize => INITIALIZE,
             Self::OnCreate => "onCreateCommand",
             Self::UpdateContent => "updateContentCommand",
             Self::PostCreate => "postCreateCommand",

@@ -277,10 +277,8 @@ impl<'a> Work<'a> {
     fn dev_container(&mut self, node: &Node, name: &Name) -> DevContainer {
         let variables = node.entries_of("remoteEnv").iter();
         let wait_for = node.word("waitFor");
-        let stages = Stage::ALL.into_iter();
-        let wait_for = stages
-            .rev()
-            .find(|stage| wait_for.as_deref() == Some(stage.key()));
+        let stages = [Stage::Initialize].into_iter().chain(Stage::ALL);
+        let wait_for = { stages }.find(|stage| wait_for.as_deref() == Some(stage.key()));
         DevContainer {
             file: self.source.name.to_owned(),
             service: name.to_string(),

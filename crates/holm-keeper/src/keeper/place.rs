@@ -91,10 +91,11 @@ impl Registry {
             let services = self.services().map(|services| services.snapshot().services);
             let mut services = services.unwrap_or_default().into_iter();
             let status = services.find(|service| service.name == *name);
-            let (state, reason) = match status {
-                Some(status) => (status.state, status.reason),
-                None => ("not started".to_owned(), None),
+            let Some(status) = status else {
+                let why = "the Dev Container was taken out of holm.toml: `holm restart WS` goes on without it";
+                return Err(io::Error::other(why));
             };
+            let (state, reason) = (status.state, status.reason);
             if !["starting", "ready", "backoff"].contains(&state.as_str()) {
                 let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
                 let why = format!(

@@ -195,8 +195,13 @@ fn commands_run_in_the_order_of_their_stages() {
     );
     let ready = service(&config, "devcontainer").ready.as_ref().unwrap();
     assert_eq!(ready.probe, Probe::Lifecycle);
-    let config = good(r#"{"image": "x.test/a", "postStartCommand": "x"}"#);
-    assert!(service(&config, "devcontainer").ready.is_none());
+    for later in [
+        r#"{"image": "x.test/a", "postStartCommand": "x"}"#,
+        r#"{"image": "x.test/a", "onCreateCommand": "x", "waitFor": "initializeCommand"}"#,
+    ] {
+        let config = good(later);
+        assert!(service(&config, "devcontainer").ready.is_none(), "{later}");
+    }
 }
 
 #[test]

@@ -56,7 +56,10 @@ fn live(beside: &Beside, container: &DevContainer) {
         tree,
         ..Done::default()
     });
-    let mut is_open = false;
+    let mut is_open = container.wait_for < Stage::OnCreate;
+    if is_open {
+        open(beside, &home);
+    }
     for stage in Stage::ALL {
         if stage == Stage::PostAttach {
             break;
