@@ -65,6 +65,9 @@ pub struct Start {
     /// Mask the workspace's secrets in the output, for clients that pass it on to others.
     #[serde(default)]
     pub mask: bool,
+    /// A person opens a shell: the commands of a Dev Container for that run first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attaches: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -106,6 +109,8 @@ impl From<Start> for ExecRequest {
             // Only holm's own programs are ended when they are silent.
             with_env: start.quiet_ms.is_none(),
             is_setup: false,
+            is_at_home: false,
+            attaches: start.attaches,
             quiet_ms: start.quiet_ms,
             key: None,
             masking: if start.mask {

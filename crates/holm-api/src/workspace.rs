@@ -71,6 +71,9 @@ pub struct Workspace {
     /// Services whose images are built from Dockerfiles of the project.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub builds: Vec<ServiceBuild>,
+    /// Where programs of people and agents run, if not in the workspace's own root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     pub volumes: Vec<Volume>,
     /// Paths below the root that cannot be changed, moved or created inside.
     #[serde(default)]
@@ -110,6 +113,21 @@ pub struct Workspace {
     #[serde(default)]
     #[schema(required)]
     pub numbers: Option<Box<WorkspaceNumbers>>,
+}
+
+/// A Dev Container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Container {
+    /// The path of `devcontainer.json` below the root.
+    pub file: String,
+    /// The service whose root it is.
+    pub service: String,
+    #[schema(required)]
+    pub image: Option<String>,
+    /// Where programs start.
+    pub folder: String,
+    #[schema(required)]
+    pub user: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

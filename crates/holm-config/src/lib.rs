@@ -7,6 +7,8 @@
 
 pub mod compose;
 pub mod daemon_user;
+pub mod devcontainer;
+mod digest;
 mod errors;
 pub mod known_agents;
 pub mod look;

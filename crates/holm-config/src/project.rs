@@ -8,7 +8,7 @@ use super::errors::{ConfigErrors, Findings};
 use super::node::{Node, read};
 use super::project_shape::HOLM_TOML;
 use super::service_build::{build_command, image_build};
-use super::{compose, references, shape, variables};
+use super::{devcontainer, references, shape, variables};
 use holm_core::check::DEFAULT_TIMEOUT;
 use holm_core::compose::ComposeFiles;
 use holm_core::compose_services::place_of_volume;
@@ -38,7 +38,7 @@ pub fn parse(text: &str, origin: &str) -> Result<ProjectConfig, ConfigErrors> {
 /// Parses `text`, and adds what the Compose files say that it names.
 pub fn parse_with(text: &str, origin: &str, files: &ComposeFiles) -> Result<ProjectConfig, Fault> {
     let mut config = parse(text, origin)?;
-    compose::services::add(&mut config, files)?;
+    devcontainer::add(&mut config, files)?;
     let services = config.services.values_mut();
     let images = services.filter_map(|service| service.image.as_mut());
     for build in images.filter_map(|image| image.build.as_mut()) {
@@ -89,6 +89,7 @@ fn build(root: &Node<'_>) -> ProjectConfig {
             .is_some_and(|node| node.is_set("required")),
         check_runs: root.get("review").is_some_and(|node| node.is_set("check")),
         compose: ComposeRemarks::default(),
+        dev_container: None,
     }
 }
 
@@ -127,6 +128,7 @@ fn project(node: &Node<'_>) -> Project {
             Some(file) => vec![file],
             None => node.texts("compose").unwrap_or_default(),
         },
+        devcontainer: node.string("devcontainer"),
     }
 }
 

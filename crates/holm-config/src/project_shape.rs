@@ -126,6 +126,9 @@ const PROJECT: Shape = table! {
     /// Compose files, relative to the root. Each of their services is a service of the workspace; later files
     /// override earlier ones. `[services.NAME]` and `[volumes.NAME]` of the same name add to what they say.
     compose: optional Shape::Either(&RELATIVE, &Shape::list(&RELATIVE)),
+    /// The `devcontainer.json`, relative to the root, in whose container commands, sessions, runs and services without an
+    /// image run.
+    devcontainer: optional RELATIVE,
 };
 
 const RELATIVE: Shape = Shape::Text(Form::ProjectFile);

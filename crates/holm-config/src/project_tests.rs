@@ -225,7 +225,7 @@ driver = "linus"
 nested = 1
 ! 2:10: `project.nested` must be `true` or `false`, not an integer
 zzz = 1
-! 2:1: unknown key `zzz` in `project`; known here: name, root, setup, setup_inputs, setup_files, include, protected_paths, isolation, driver, nested, compose
+! 2:1: unknown key `zzz` in `project`; known here: name, root, setup, setup_inputs, setup_files, include, protected_paths, isolation, driver, nested, compose, devcontainer
 "#,
     );
     check_all(

@@ -3,10 +3,11 @@
 use super::node::Node;
 use holm_core::image_build::{ImageBuild, WrittenBuild};
 
-/// Whether a Compose file adds services.
+/// Whether a Compose file may add services, by itself or through a `devcontainer.json`.
 pub fn has_compose(root: &Node<'_>) -> bool {
     let project = root.get("project");
-    project.is_some_and(|project| project.get("compose").is_some())
+    let keys = ["compose", "devcontainer"];
+    project.is_some_and(|project| keys.iter().any(|key| project.get(key).is_some()))
 }
 
 /// The command of `build`, where it does not say what an image is built from.

@@ -20,6 +20,7 @@ pub use value::{
 
 use crate::ProjectName;
 use crate::container::Container;
+use crate::dev_container::DevContainer;
 use crate::image_build::ImageBuild;
 use crate::image_reference::ImageReference;
 use serde::{Deserialize, Serialize};
@@ -48,8 +49,10 @@ pub struct ProjectConfig {
     pub review_required: bool,
     /// Every turn that a run records is checked.
     pub check_runs: bool,
-    /// What the Compose files ask of the host, and what holm says of them.
+    /// What the Compose files and `devcontainer.json` ask of the host, and what holm says of them.
     pub compose: ComposeRemarks,
+    /// Where programs of people and agents run.
+    pub dev_container: Option<DevContainer>,
 }
 
 /// What was found in Compose files besides services.
@@ -79,6 +82,8 @@ pub struct Project {
     pub nested: bool,
     /// Compose files; later ones override earlier ones.
     pub compose: Vec<String>,
+    /// The `devcontainer.json` whose container is the root of people's and agents' programs.
+    pub devcontainer: Option<String>,
 }
 
 /// Where a workspace that sees its siblings finds their trees.
@@ -165,6 +170,8 @@ pub enum Probe {
     Command { command: String },
     /// The program in the service's own root exits with 0.
     Program { argv: Vec<String> },
+    /// The commands of a Dev Container that its programs wait for have ended.
+    Lifecycle,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -364,7 +371,10 @@ impl ProjectConfig {
         let service = self.services.get(name)?;
         let asked = service.ready.as_ref().and_then(|ready| match &ready.probe {
             Probe::Http { port, .. } | Probe::Tcp { port } => Some(*port),
-            Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => None,
+            Probe::Log { .. }
+            | Probe::Command { .. }
+            | Probe::Program { .. }
+            | Probe::Lifecycle => None,
         });
         asked.or_else(|| self.ports.get(name).map(|port| port.port))
     }

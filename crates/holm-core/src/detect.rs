@@ -31,7 +31,7 @@ mod write;
 
 pub use compose::{Composition, file as compose_file};
 pub use document::Document;
-pub use proposal::{Composed, Proposal, Service, Sign, Step};
+pub use proposal::{Composed, Contained, Proposal, Service, Sign, Step};
 
 use directory::Directory;
 use proposal::Part;
@@ -50,6 +50,8 @@ pub struct Found {
     pub current: String,
     /// The file that [`compose_file`] names.
     pub compose: Option<Composition>,
+    /// The Dev Container of the checkout.
+    pub container: Option<Contained>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,10 +218,16 @@ pub fn propose(found: &Found) -> Proposal {
         join::replace_programs(&mut parts, procfile);
     }
     name_after_frameworks(&mut parts);
-    if let Some(composition) = &found.compose {
+    proposal.container = devcontainer::chosen(found);
+    let used = devcontainer::used(&proposal);
+    let is_used = used.is_some();
+    // Another Compose file than those of the container is not used.
+    let named = used.map(|it| it.compose.clone()).unwrap_or_default();
+    let is_meant = |it: &&Composition| named.is_empty() || named.contains(&it.file);
+    if let Some(composition) = found.compose.as_ref().filter(is_meant) {
         compose::add(composition, &mut parts, &mut proposal);
     }
-    join::join(&mut proposal, parts, devcontainer::read(root));
+    join::join(&mut proposal, parts, devcontainer::read(root, is_used));
     environment::settings(found, &mut proposal);
     unusable(found, &mut proposal);
     let mut seen = BTreeSet::new();

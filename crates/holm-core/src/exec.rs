@@ -31,6 +31,12 @@ pub struct ExecRequest {
     /// It is a command of `setup`, which may be a receiver of secrets.
     #[serde(default)]
     pub is_setup: bool,
+    /// It prepares the home of people's and agents' programs, so it runs where they run.
+    #[serde(default)]
+    pub is_at_home: bool,
+    /// A person opens a shell: a Dev Container may have commands for that.
+    #[serde(default)]
+    pub attaches: bool,
 }
 
 /// What becomes of the workspace's secrets in the output of a command.

@@ -178,6 +178,7 @@ codes! {
     CredentialsUnreadable, "credentials_unreadable", Failed, "the credentials for a registry cannot be read from your files or from their helper";
     ImportFailed, "import_failed", Failed, "images cannot be read from the file, the directory or the engine";
     BuildFailed, "build_failed", Failed, "the builder could not build the image of a service";
+    HostCommandFailed, "host_command_failed", Failed, "a command of devcontainer.json for this machine failed";
     NoBuilder, "no_builder", Failed, "neither docker nor podman nor buildah can build images here";
     RemoteFailed, "remote_failed", Upstream, "the remote repository cannot be reached or read";
     GitTimedOut, "git_timed_out", Failed, "a git command inside the workspace said nothing for too long and was ended";

@@ -126,6 +126,26 @@ pub fn alone(spec: &WorkspaceSpec, name: &str, filled: &Volume) -> (Vec<Service>
     (vec![service], others.collect())
 }
 
+/// A service without neighbours, readiness and volumes.
+pub fn bare(service: &Service) -> Service {
+    let mut service = Service {
+        depends_on: Vec::new(),
+        ready: None,
+        ..service.clone()
+    };
+    let image = service.image.as_mut();
+    if let Some(container) = image.and_then(|image| image.container.as_mut()) {
+        container.begins_after = Vec::new();
+        container.post_start = Vec::new();
+        container.pre_stop = Vec::new();
+        container.watches = Vec::new();
+        container.network = Attachment::Workspace;
+        let is_volume = |source: &Source| matches!(source, Source::Volume { .. });
+        container.mounts.retain(|mount| !is_volume(&mount.source));
+    }
+    service
+}
+
 /// As the volume of a temporary workspace that begins with nothing.
 pub fn emptied(volume: &Volume) -> Volume {
     Volume {

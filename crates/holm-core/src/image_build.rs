@@ -27,6 +27,21 @@ pub struct ImageBuild {
     /// Of the text of the Dockerfile that is approved. `None`: the text is here, or an earlier release did not note it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The features of a Dev Container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<FeatureFiles>,
+}
+
+/// Directories of the tree that the build sees besides its context, and the end of the Dockerfile that uses them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureFiles {
+    /// In the order of installation, below the project's root.
+    pub directories: Vec<String>,
+    pub instructions: String,
+    /// The user that the image starts as; `None`: that of the Dockerfile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -141,6 +156,7 @@ impl WrittenBuild {
             target: self.target,
             network,
             digest: None,
+            features: None,
         })
     }
 }
@@ -153,7 +169,7 @@ fn outside(key: &str, path: &str) -> String {
 }
 
 /// `path` from `base`, without `.` and `..`; `None` if it leaves the root.
-fn below(base: &str, path: &str) -> Option<String> {
+pub fn below(base: &str, path: &str) -> Option<String> {
     if path.starts_with(['/', '~']) || path.contains(char::is_control) || path.contains("://") {
         return None;
     }
@@ -166,6 +182,31 @@ fn below(base: &str, path: &str) -> Option<String> {
         }
     }
     Some(parts.join("/"))
+}
+
+// === impl FeatureFiles ===
+
+impl FeatureFiles {
+    /// Where the context has the directories, each by its number.
+    pub const DIRECTORY: &str = ".holm-features";
+
+    /// Where the image has them while they are installed.
+    pub const INSIDE: &str = "/tmp/holm-features";
+
+    /// The whole Dockerfile.
+    pub fn appended_to(&self, dockerfile: &str) -> String {
+        let user = self.user.clone().or_else(|| last_user(dockerfile));
+        let user = user.map_or_else(String::new, |user| format!("USER {user}\n"));
+        format!("{}\n{}{user}", dockerfile.trim_end(), self.instructions)
+    }
+}
+
+/// The user that the last stage of a Dockerfile sets.
+fn last_user(dockerfile: &str) -> Option<String> {
+    let lines = dockerfile.lines().rev().map(split_word);
+    let mut stage = lines.take_while(|(word, _)| !word.eq_ignore_ascii_case("FROM"));
+    let (_, user) = stage.find(|(word, _)| word.eq_ignore_ascii_case("USER"))?;
+    Some(user.trim().to_owned())
 }
 
 // === impl ImageBuild ===

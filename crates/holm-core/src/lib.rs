@@ -40,6 +40,7 @@ pub mod container;
 pub mod cut;
 pub mod database;
 pub mod detect;
+pub mod dev_container;
 pub mod disk;
 pub mod dockerignore;
 pub mod egress;

@@ -24,9 +24,20 @@ pub fn plain_words(command: &str) -> Option<Vec<String>> {
     (has_words && !is_assignment && command.chars().all(is_plain)).then_some(words)
 }
 
+/// A text as one word of a shell command.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::plain_words;
+    use super::{plain_words, quoted};
+
+    #[test]
+    fn a_quoted_text_is_one_word() {
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's $x"), "'it'\\''s $x'");
+    }
 
     #[test]
     fn only_a_command_without_shell_syntax_has_words() {

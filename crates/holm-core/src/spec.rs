@@ -6,16 +6,19 @@
 mod checking;
 mod images;
 mod moving;
+mod ready;
 mod secret;
 pub mod word;
 
 pub use checking::{Check, CheckFor};
 pub use images::BuiltImage;
 pub use moving::{Manner, Move, Owed};
+pub use ready::{Probe, Ready};
 pub use secret::{Secret, SecretSource};
 
 use crate::config::{DriverName, EgressMode, OnAssign, Policy, Restart};
 use crate::container::Container;
+use crate::dev_container::DevContainer;
 use crate::image_build::ImageBuild;
 use crate::image_reference::{ImageDigest, ImageReference};
 use crate::layer::LayerKey;
@@ -111,6 +114,9 @@ pub struct WorkspaceSpec {
     /// The Compose files that its services come from, with the files that they name, by their paths below the root.
     #[serde(default)]
     pub compose_files: Vec<String>,
+    /// Where programs of people and agents run; `None`: in the workspace's own root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dev_container: Option<DevContainer>,
     /// `None`: the workspace was created before this was stored.
     #[serde(default)]
     pub declared: Option<Declared>,
@@ -438,36 +444,6 @@ pub struct ServiceImage {
     /// What a Compose file adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-}
-
-/// When a service counts as ready.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ready {
-    pub probe: Probe,
-    pub timeout_ms: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Probe {
-    Http {
-        path: String,
-        port: u16,
-    },
-    Tcp {
-        port: u16,
-    },
-    Log {
-        text: String,
-    },
-    Command {
-        command: String,
-    },
-    /// The words of a program in the service's own root.
-    Program {
-        argv: Vec<String>,
-    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use crate::config::{
     ProtectedPath, Scope, Secret, SecretSource, display_size,
 };
 use crate::container::{Attachment, Source};
+use crate::dev_container::DevContainer;
 use crate::git_settings::GitSetting;
 use crate::image_build::{Dockerfile, ImageBuild};
 use serde::{Deserialize, Serialize};
@@ -180,6 +181,7 @@ pub fn without_untrusted(config: &ProjectConfig, baseline: &Baseline) -> Project
         .retain(|name, _| !baseline.agents_with_credentials.contains(name));
     config.compose.requests.clear();
     leave_out_builds(&mut config);
+    leave_out_container(&mut config);
     for service in config.services.values_mut() {
         let image = service.image.as_mut();
         if let Some(container) = image.and_then(|image| image.container.as_mut()) {
@@ -408,6 +410,16 @@ fn ask_build(name: &str, build: &ImageBuild) -> Ask {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     let target = build.target.as_ref().map(quoted);
+    let features = build.features.as_ref();
+    if let Some(features) = features {
+        let directories = features.directories.iter();
+        let directories: Vec<_> = directories.map(|it| format!("`{}`", shown(it))).collect();
+        let scripts = directories.join(", ");
+        words.push_str(&format!(", with the install scripts of {scripts}"));
+    }
+    // Requests without features read as they did before there were any.
+    let features =
+        features.map(|it| format!("{} {}", list(&it.directories), quoted(&it.instructions)));
     Ask::new(
         &format!("services.{name}.build"),
         words,
@@ -418,7 +430,10 @@ fn ask_build(name: &str, build: &ImageBuild) -> Ask {
             list(&args),
             target.unwrap_or_default(),
             quoted(network),
-            digest.to_owned(),
+            format!(
+                "{digest}{}",
+                features.map_or_else(String::new, |it| format!(" {it}"))
+            ),
         ],
     )
 }
@@ -452,6 +467,16 @@ fn leave_out_builds(config: &mut ProjectConfig) {
             let is_gone = |other: &String| gone.iter().any(|name| name.as_str() == other);
             container.begins_after.retain(|other| !is_gone(other));
         }
+    }
+}
+
+/// Without its image, a Dev Container is left out as a whole. Its host command is never run.
+fn leave_out_container(config: &mut ProjectConfig) {
+    let services = &config.services;
+    let has = |container: &DevContainer| services.keys().any(|it| it.as_str() == container.service);
+    config.dev_container = config.dev_container.take().filter(has);
+    if let Some(container) = &mut config.dev_container {
+        container.initialize.clear();
     }
 }
 

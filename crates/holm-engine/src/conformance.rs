@@ -72,6 +72,7 @@ pub fn spec(id: &WorkspaceId, project: &ProjectId, commit: &str) -> WorkspaceSpe
         review_required: false,
         check_runs: false,
         compose_files: Vec::new(),
+        dev_container: None,
         declared: None,
     }
 }

@@ -287,6 +287,7 @@ fn all_anew(record: &WorkspaceRecord, snapshot: Option<&Snapshot>) -> WorkspaceS
         spec.code = snapshot.spec.code.clone();
         spec.layers = snapshot.spec.layers.clone();
         spec.services = snapshot.spec.services.clone();
+        spec.dev_container = snapshot.spec.dev_container.clone();
         spec.volumes = snapshot.spec.volumes.clone();
         spec.moving = None;
     } else {

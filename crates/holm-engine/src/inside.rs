@@ -51,11 +51,51 @@ const PIECE: usize = 64 << 10;
 pub(crate) async fn ask(
     keeper: &KeeperClient,
     mut question: Question,
+    on_stdout: impl FnMut(&[u8], &mut Vec<u8>),
+) -> Result<Answer, Fault> {
+    let conversation = Conversation {
+        what: question.what,
+        input: std::mem::take(&mut question.input),
+        request: question.request(),
+    };
+    converse(keeper, conversation, on_stdout).await
+}
+
+/// The same where people's and agents' programs run, which may be a Dev Container. Its output is dropped.
+pub(crate) async fn ask_at_home(
+    keeper: &KeeperClient,
+    mut question: Question,
+) -> Result<Answer, Fault> {
+    let conversation = Conversation {
+        what: question.what,
+        input: std::mem::take(&mut question.input),
+        request: ExecRequest {
+            is_at_home: true,
+            ..question.request()
+        },
+    };
+    converse(keeper, conversation, |_, _| {}).await
+}
+
+/// A program with its input.
+struct Conversation {
+    what: &'static str,
+    request: ExecRequest,
+    input: Vec<u8>,
+}
+
+async fn converse(
+    keeper: &KeeperClient,
+    conversation: Conversation,
     mut on_stdout: impl FnMut(&[u8], &mut Vec<u8>),
 ) -> Result<Answer, Fault> {
-    let (what, patience) = (question.what, quiet() + GRACE);
-    let input = std::mem::take(&mut question.input);
-    let mut stream = keeper.exec(question.request()).await?;
+    let Conversation {
+        what,
+        request,
+        input,
+    } = conversation;
+    let patience = quiet() + GRACE;
+    let mut stream = keeper.exec(request).await?;
     let mut feed = Feed::of(input);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {

@@ -12,10 +12,13 @@ use crate::driver::Observation;
 use crate::engine::Inner;
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
+use holm_core::dev_container::DevContainer;
 use holm_core::first_start;
 use holm_core::layer::LayerKey;
 use holm_core::plan::{Action, Desired};
-use holm_core::spec::{Brought, Network, Origin, Purpose, Seed, Setup, Volume, WorkspaceSpec};
+use holm_core::spec::{
+    Brought, Network, Origin, Purpose, Seed, Service, Setup, Volume, WorkspaceSpec,
+};
 use holm_core::state::Birth;
 use holm_core::{Code, Fault, Label, WorkspaceId};
 use std::path::PathBuf;
@@ -227,6 +230,8 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         // A seed is shared, so it gets none.
         secrets.clear();
     }
+    let container = container_of(asked, needed);
+    services.extend(container.iter().map(|(service, _)| service.clone()));
     let word = match needed {
         Needed::Setup(_) => "setup",
         Needed::Seed(..) => "seed",
@@ -247,6 +252,7 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         protected_paths: Vec::new(),
         home_copies: given_home_files(asked, &purpose),
         services,
+        dev_container: container.map(|(_, container)| container),
         secrets,
         network: Network {
             ports: Vec::new(),
@@ -261,6 +267,22 @@ fn builder(record: &WorkspaceRecord, needed: Needed<'_>) -> Result<WorkspaceReco
         ..WorkspaceSpec::clone(asked)
     };
     temporary(record, word, spec)
+}
+
+/// The Dev Container for the commands of a set-up: its image, without neighbours, commands and volumes.
+fn container_of(asked: &WorkspaceSpec, needed: Needed<'_>) -> Option<(Service, DevContainer)> {
+    if let Needed::Seed(..) = needed {
+        // Servers that its commands leave running are asked to end, which those of a room cannot be.
+        return None;
+    }
+    let container = asked.dev_container.clone()?;
+    let mut services = asked.services.iter();
+    let service = services.find(|service| service.name == container.service)?;
+    let alone = DevContainer {
+        commands: Vec::new(),
+        ..container
+    };
+    Some((first_start::bare(service), alone))
 }
 
 /// The record of a temporary workspace that is made for another one. It is never acknowledged, so the next daemon

@@ -6,6 +6,7 @@ use crate::guests::GuestDoor;
 use crate::room::RoomPlan;
 use crate::wire::{Defence, Grant, Mounted, Status, VolumeMount};
 use holm_core::Fault;
+use holm_core::dev_container::DevContainer;
 use holm_core::spec::{Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -56,6 +57,9 @@ pub struct Plan {
     /// Of the services that run from an image.
     #[serde(default)]
     pub rooms: Vec<RoomPlan>,
+    /// Where programs of people and agents run; `None`: in the workspace's own root.
+    #[serde(default)]
+    pub dev_container: Option<DevContainer>,
     /// Names of services that have to be built before they are started.
     #[serde(default)]
     pub unbuilt: Vec<String>,

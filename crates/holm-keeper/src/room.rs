@@ -40,6 +40,9 @@ pub struct RoomPlan {
     /// Our program for helpers, which the room shows as the workspace does. `None`: the service needs none.
     #[serde(default)]
     pub helper: Option<PathBuf>,
+    /// The tree that the room is for, if programs of people run in it: the room shows all of `/run/holm`.
+    #[serde(default)]
+    pub home_of: Option<u64>,
     /// Programs can write only to mounts.
     #[serde(default)]
     pub is_read_only: bool,

@@ -58,7 +58,6 @@ impl App {
             self.require_commit(commit, project, "holm up").await?;
         }
         let found = look_for_programs(create, &judged, &root, &home).await?;
-        notes.extend(not_shown(&found, &judged));
         let (brought, received) = self.brought(create)?;
         let surroundings = Surroundings {
             root: &root,
@@ -67,14 +66,14 @@ impl App {
             brought: &brought,
         };
         let (layers, said) = self.layers(create, project, &judged, surroundings).await?;
-        notes.extend(said);
+        notes.extend(not_shown(&found, &judged).into_iter().chain(said));
         let (config, start) = (&judged.config, Start::of(create, &root, &home));
         let caches = self.caches(&start, project, config).await?;
         let images = self.find_images(config, &[]).await?;
         let volumes = self.volumes(&start, project, config, &images).await?;
         refuse_covering(&volumes, &root, &home)?;
         notes.extend(shared_caches(&caches).chain(said_of_config(&volumes, config)));
-        notes.extend(said_of_compose(config).chain(create.notes.iter().cloned()));
+        notes.extend(said_of_files(config).chain(create.notes.iter().cloned()));
         let spec = WorkspaceSpec {
             version: Version,
             id: String::new(),
@@ -111,6 +110,7 @@ impl App {
             review_required: judged.config.review_required,
             check_runs: judged.config.check_runs,
             compose_files: judged.config.compose.files.clone(),
+            dev_container: judged.config.dev_container.clone(),
             declared: Some(declared_at_start(create, &judged.config)),
         };
         let (spec, narrowed) = self.within_policy(spec)?;
@@ -190,10 +190,20 @@ impl App {
     }
 }
 
-/// What the Compose files have that has no effect.
-fn said_of_compose(config: &ProjectConfig) -> impl Iterator<Item = String> {
+/// What the Compose files and `devcontainer.json` have that has no effect, and where programs run.
+fn said_of_files(config: &ProjectConfig) -> impl Iterator<Item = String> {
     let warnings = config.compose.warnings.iter();
-    warnings.map(|at| format!("{}:{}: {}", at.file, at.line, at.words))
+    let warnings = warnings.map(|at| format!("{}:{}: {}", at.file, at.line, at.words));
+    warnings.chain(said_of_container(config))
+}
+
+/// Where programs run, if not in the workspace's own root.
+fn said_of_container(config: &ProjectConfig) -> Option<String> {
+    let container = config.dev_container.as_ref()?;
+    let (file, folder) = (&container.file, container.folder.display());
+    Some(format!(
+        "commands and sessions run in the container of {file}, in {folder}"
+    ))
 }
 
 /// Whether a request goes on without the parts of `holm.toml` that the user did not approve.

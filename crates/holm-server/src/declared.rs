@@ -5,7 +5,9 @@ use super::trust::Judged;
 use holm_core::check::Check;
 use holm_core::config::{self, Name, ProjectConfig, Receiver, Variable};
 use holm_core::image_reference::{ImageDigest, ImageReference};
-use holm_core::spec::{Agent, Declared, Probe, Ready, Secret, SecretSource, Service, ServiceImage};
+use holm_core::spec::{
+    Agent, Declared, Probe, Ready, Secret, SecretSource, Service, ServiceImage, WorkspaceSpec,
+};
 use std::collections::BTreeMap;
 
 /// The manifest of each image by its name.
@@ -76,6 +78,34 @@ pub fn variables(declared: &BTreeMap<Variable, String>) -> Vec<(String, String)>
     variables
         .map(|(name, value)| (name.to_string(), value.clone()))
         .collect()
+}
+
+/// What the commands of a layer find besides files: variables, and the image of the Dev Container that they run in.
+pub fn surroundings(config: &ProjectConfig) -> Vec<(String, String)> {
+    let container = config.dev_container.as_ref();
+    let mut services = config.services.iter();
+    let service = container.and_then(|it| services.find(|(name, _)| name.as_str() == it.service));
+    let image = service.and_then(|(_, service)| service.image.as_ref());
+    with_image(variables(&config.env), image.map(|image| &image.reference))
+}
+
+/// The same of a workspace.
+pub fn stored_surroundings(spec: &WorkspaceSpec) -> Vec<(String, String)> {
+    let container = spec.dev_container.as_ref();
+    let mut services = spec.services.iter();
+    let service = container.and_then(|it| services.find(|service| service.name == it.service));
+    let image = service.and_then(|service| service.image.as_ref());
+    with_image(spec.env.clone(), image.map(|image| &image.reference))
+}
+
+fn with_image(
+    mut variables: Vec<(String, String)>,
+    image: Option<&ImageReference>,
+) -> Vec<(String, String)> {
+    // No variable has such a name.
+    let named = image.map(|image| ("image of the container".to_owned(), image.to_string()));
+    variables.extend(named);
+    variables
 }
 
 /// Without values, which are in the vault.
@@ -151,6 +181,7 @@ fn ready(ready: &config::Ready) -> Ready {
                 command: command.clone(),
             },
             config::Probe::Program { argv } => Probe::Program { argv: argv.clone() },
+            config::Probe::Lifecycle => Probe::Lifecycle,
         },
         timeout_ms: u64::try_from(ready.timeout.as_millis()).unwrap_or(u64::MAX),
     }

@@ -173,7 +173,7 @@ impl App {
             warm: None,
             inputs: layer::with_env(
                 layer::inputs(committed.iter().cloned(), &changed(create), patterns),
-                &declared::variables(&config.env),
+                &declared::surroundings(config),
             ),
             only: None,
         })
@@ -540,7 +540,10 @@ fn stored(spec: &WorkspaceSpec, setup: &Setup, inputs: Vec<(String, String)>) ->
         home: spec.home.to_string_lossy().into_owned(),
         toolchains: toolchains(&spec.toolchains),
         warm: spec.layers.warm.clone(),
-        inputs: layer::with_given(layer::with_env(inputs, &spec.env), &setup.given),
+        inputs: layer::with_given(
+            layer::with_env(inputs, &declared::stored_surroundings(spec)),
+            &setup.given,
+        ),
         only: None,
     }
 }

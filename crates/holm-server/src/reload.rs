@@ -17,7 +17,7 @@ use axum::extract::State;
 use holm_api::project::Ask;
 use holm_api::reload::{ConfigText, Reload, ReloadFrom, Reloaded};
 use holm_config::compose::Unread;
-use holm_config::compose::services::collect;
+use holm_config::devcontainer::collect;
 use holm_config::project::dockerfiles;
 use holm_config::trust::digest_of;
 use holm_core::compose::ComposeFiles;
@@ -304,6 +304,7 @@ fn asked(spec: &WorkspaceSpec, judged: &Judged, manifests: &Manifests) -> Worksp
         review_required: config.review_required,
         check_runs: config.check_runs,
         compose_files: config.compose.files.clone(),
+        dev_container: config.dev_container.clone(),
         protected_paths: protected.map(ToString::to_string).collect(),
         ..spec.clone()
     }

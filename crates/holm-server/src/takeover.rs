@@ -191,6 +191,7 @@ pub fn differences(
         protected(before),
         protected(after),
     );
+    at_start("project.devcontainer", container(before), container(after));
     let secrets = |spec: &WorkspaceSpec| spec.secrets.iter().map(in_words).collect();
     at_start("secrets", secrets(before), secrets(after));
     let nested = |spec: &WorkspaceSpec| vec![spec.nested.to_string()];
@@ -415,6 +416,23 @@ fn changed_services(before: &[Service], after: &[Service]) -> Vec<String> {
         format!("services.{}: + ({when})", service.name)
     }));
     changes
+}
+
+/// What a Dev Container is, without values of variables, which may be the user's.
+fn container(spec: &WorkspaceSpec) -> Vec<String> {
+    let Some(container) = &spec.dev_container else {
+        return Vec::new();
+    };
+    let place = format!("{} in {}", container.file, container.folder.display());
+    let user = container.user.iter().map(|user| format!("as {user}"));
+    let names = container.remote_env.keys();
+    let names = names.map(|name| format!("variable {name}"));
+    let commands = container.commands.iter().flat_map(|all| {
+        let commands = all.commands.iter();
+        commands.map(|command| format!("{}: {}", all.stage.key(), command.shown()))
+    });
+    let parts = std::iter::once(place).chain(user).chain(names);
+    parts.chain(commands).collect()
 }
 
 fn compare(key: &str, old: &[String], new: &[String], changes: &mut Vec<String>) {

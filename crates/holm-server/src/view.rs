@@ -1,10 +1,11 @@
 //! Converts workspaces and projects to API types.
 
 use holm_api::project::Project;
-use holm_api::workspace::{Port, ServiceBuild, Snapshot, Volume, Workspace};
+use holm_api::workspace::{Container, Port, ServiceBuild, Snapshot, Volume, Workspace};
 use holm_core::config::{Limits, OnAssign};
+use holm_core::dev_container::DevContainer;
 use holm_core::service::status::ServiceStatus;
-use holm_core::spec::DeclaredPort;
+use holm_core::spec::{DeclaredPort, WorkspaceSpec};
 use holm_engine::View;
 use holm_engine::store::ProjectRecord;
 use holm_proxy::Source;
@@ -51,6 +52,7 @@ pub fn workspace(view: View) -> Workspace {
         ports: ports(&spec.network.ports),
         services: services.into_iter().map(service).collect(),
         builds: spec.services.iter().filter_map(build).collect(),
+        container: spec.dev_container.as_ref().map(|it| container(spec, it)),
         volumes: spec.volumes.iter().map(volume).collect(),
         // Those in force, or at the next start.
         protected_paths: protected.unwrap_or_else(|| spec.protected_paths.clone()),
@@ -82,6 +84,21 @@ fn build(service: &holm_core::spec::Service) -> Option<ServiceBuild> {
         is_rebuilt: service.on_assign == OnAssign::Rebuild,
         rebuild_when: service.rebuild_when.clone(),
     })
+}
+
+fn container(spec: &WorkspaceSpec, container: &DevContainer) -> Container {
+    let mut services = spec.services.iter();
+    let service = services.find(|service| service.name == container.service);
+    let image = service.and_then(|service| service.image.as_ref());
+    // A built image has a key for a name, which says nothing to people.
+    let image = image.filter(|image| image.build.is_none());
+    Container {
+        file: container.file.clone(),
+        service: container.service.clone(),
+        image: image.map(|image| image.reference.to_string()),
+        folder: container.folder.display().to_string(),
+        user: container.user.clone(),
+    }
 }
 
 /// Without its size, which has to be measured.

@@ -15,7 +15,7 @@ mod merge;
 mod normal;
 mod reader;
 pub mod services;
-mod shape;
+pub(crate) mod shape;
 mod short;
 pub(crate) mod tree;
 

@@ -5,9 +5,11 @@
 //! executed, and the amount read is limited. Unreadable files are reported, not errors.
 
 mod compose;
+mod container;
 mod format;
 
 use compose::{Place, read_composition};
+use container::read_container;
 use holm_core::detect::{self, Content, Found, Proposal};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Access, Dir, FileType, Mode, OFlags, ResolveFlags, access, fstat, openat2};
@@ -64,6 +66,7 @@ fn add_composition(
         environment,
     };
     found.compose = read_composition(&place, found);
+    found.container = read_container(&place, found);
     Ok(())
 }
 

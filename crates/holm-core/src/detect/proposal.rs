@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 pub struct Proposal {
     pub looks_like: Vec<Sign>,
     pub compose: Option<Composed>,
+    pub container: Option<Contained>,
     pub setup: Vec<Step>,
     /// Empty: the default, which covers all files with known names.
     pub setup_inputs: Vec<String>,
@@ -23,6 +24,20 @@ pub struct Proposal {
     pub suggestions: Vec<Service>,
     /// Other findings that are not written as settings.
     pub remarks: Vec<String>,
+}
+
+/// The Dev Container of `[project] devcontainer`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contained {
+    pub file: String,
+    /// The Compose files that it names itself.
+    pub compose: Vec<String>,
+    /// What it asks of the host, each with its place.
+    pub requests: Vec<String>,
+    /// Why `holm up` refuses it, each with its place. Unless this is empty, the line is a comment.
+    pub errors: Vec<String>,
+    /// The Compose file that the proposal names in its place: only one of both can be used.
+    pub instead: Option<String>,
 }
 
 /// The Compose file of `[project] compose`.
@@ -236,7 +251,7 @@ impl Proposal {
 
     pub fn is_empty(&self) -> bool {
         let has_services = !self.services.is_empty() || !self.suggestions.is_empty();
-        self.setup.is_empty() && !has_services && self.compose.is_none()
+        self.setup.is_empty() && !has_services && self.compose.is_none() && self.container.is_none()
     }
 
     /// Takes everything of a part except its services.

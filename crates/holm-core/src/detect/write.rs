@@ -4,7 +4,8 @@
 //! Text from the repository is hostile: every text is quoted and every comment stays on its line,
 //! so no text can add a line of its own.
 
-use super::proposal::{Composed, Proposal, Service};
+use super::devcontainer::used;
+use super::proposal::{Composed, Contained, Proposal, Service};
 
 /// The column of comments after short lines.
 const COMMENT_COLUMN: usize = 36;
@@ -99,12 +100,16 @@ fn toml(proposal: &Proposal) -> String {
 
 fn project(proposal: &Proposal, lines: &mut Vec<String>) {
     let has_settings = !proposal.setup.is_empty() || !proposal.include.is_empty();
-    if !has_settings && proposal.compose.is_none() {
+    if !has_settings && proposal.compose.is_none() && proposal.container.is_none() {
         return;
     }
     lines.extend([String::new(), "[project]".to_owned()]);
-    if let Some(composed) = &proposal.compose {
+    let is_contained = used(proposal).is_some_and(|it| !it.compose.is_empty());
+    if let Some(composed) = proposal.compose.as_ref().filter(|_| !is_contained) {
         compose(composed, lines);
+    }
+    if let Some(contained) = &proposal.container {
+        container(contained, lines);
     }
     if !proposal.setup.is_empty() {
         lines.push("setup = [".to_owned());
@@ -126,16 +131,37 @@ fn project(proposal: &Proposal, lines: &mut Vec<String>) {
     }
 }
 
+/// The Dev Container, below what it needs.
+fn container(contained: &Contained, lines: &mut Vec<String>) {
+    let key = format!("devcontainer = {}", line(&contained.file));
+    if !contained.errors.is_empty() {
+        let title = format!("holm refuses {} until this is changed:", contained.file);
+        listed(title, &contained.errors, lines);
+        lines.push(format!("# {key}"));
+        return;
+    }
+    if let Some(file) = &contained.instead {
+        let title = format!("In place of {file}, programs can run in a container:");
+        lines.push(comment(&title));
+        lines.push(format!("# {key}"));
+        return;
+    }
+    let title = "This needs your approval, `holm trust`:".to_owned();
+    listed(title, &contained.requests, lines);
+    lines.push(beside(&key, "programs run in this container"));
+}
+
+fn listed(title: String, sentences: &[String], lines: &mut Vec<String>) {
+    if !sentences.is_empty() {
+        lines.push(comment(&title));
+        let sentences = sentences.iter();
+        lines.extend(sentences.map(|it| comment_within(&format!("- {it}"), LONGEST_SENTENCE)));
+    }
+}
+
 /// The Compose file, below what it needs.
 fn compose(composed: &Composed, lines: &mut Vec<String>) {
     let key = format!("compose = {}", line(&composed.file));
-    let listed = |title: String, sentences: &[String], lines: &mut Vec<String>| {
-        if !sentences.is_empty() {
-            lines.push(comment(&title));
-            let sentences = sentences.iter();
-            lines.extend(sentences.map(|it| comment_within(&format!("- {it}"), LONGEST_SENTENCE)));
-        }
-    };
     if !composed.errors.is_empty() {
         let title = format!("holm refuses {} until this is changed:", composed.file);
         listed(title, &composed.errors, lines);

@@ -8,7 +8,7 @@
 //! existing file at that place stays.
 
 use crate::engine::Engine;
-use crate::inside::{Question, ask, failed};
+use crate::inside::{Question, ask_at_home, failed};
 use holm_core::exec::Masking;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_keeper::client::KeeperClient;
@@ -95,11 +95,12 @@ mv -f "$file.holm-new" "$file"
 /// The script's exit code when another file is at the path.
 const TAKEN: u8 = 45;
 
-/// `$1` is the holder, `$2` the path, `$3` a name for the path, `$4` says whether a file that is there is
+/// `$1` is the holder, `$2` the path below the home, `$3` a name for the path, `$4` says whether a file that is there is
 /// replaced. The content comes on stdin.
 const BRING: &str = r#"
 set -eu
 umask 077
+cd "$HOME"
 store=/dev/shm/.holm-agents
 mkdir -p "$store/$3.held"
 if [ -L "$2" ]; then
@@ -118,6 +119,7 @@ ln -sfn "$store/$3" "$2"
 /// The same arguments. A file that the agent put in place of the symlink is a credential too, and
 /// is removed.
 const TAKE_AWAY: &str = r#"
+cd "$HOME" || exit
 store=/dev/shm/.holm-agents
 [ -e "$store/$3.held/$1" ] || exit 0
 rm -f "$store/$3.held/$1"
@@ -179,6 +181,7 @@ impl Engine {
             sign_ins,
         } = provision;
         let _turn = self.inner.credentials.lock(id).await;
+        let home = self.inner.record(id).await?.spec.home.clone();
         let keeper = self.inner.keeper(id).await?;
         if let Some((agent, sign_ins)) = sign_ins {
             let holder = Some(holder.to_owned());
@@ -203,13 +206,13 @@ impl Engine {
             existing,
         } in credentials
         {
-            let mut question = question(BRING, holder, &place);
+            let mut question = question(BRING, holder, below(&home, &place));
             question.input = content;
             question.argv.push(match existing {
                 Existing::Keep => b"keep".to_vec(),
                 Existing::Replace => b"replace".to_vec(),
             });
-            let answer = ask(&keeper, question, |_, _| {}).await?;
+            let answer = ask_at_home(&keeper, question).await?;
             match answer.code {
                 0 => places.push(place),
                 TAKEN => notes.push(format!(
@@ -229,11 +232,14 @@ impl Engine {
     /// already.
     pub async fn take_credentials_away(&self, id: &WorkspaceId, holder: &str, places: &[PathBuf]) {
         let _turn = self.inner.credentials.lock(id).await;
+        let Ok(record) = self.inner.record(id).await else {
+            return;
+        };
         for place in places {
-            let question = question(TAKE_AWAY, holder, place);
+            let question = question(TAKE_AWAY, holder, below(&record.spec.home, place));
             let asked = async {
                 let keeper = self.inner.keeper(id).await?;
-                ask(&keeper, question, |_, _| {}).await
+                ask_at_home(&keeper, question).await
             };
             if let Err(fault) = asked.await {
                 tracing::info!(%id, %fault, "files of an agent end with the workspace");
@@ -255,7 +261,7 @@ async fn unpack(keeper: &KeeperClient, files: &[&HomeFile], option: &str) -> Res
         input,
         masking: Masking::Never,
     };
-    let answer = ask(keeper, question, |_, _| {}).await?;
+    let answer = ask_at_home(keeper, question).await?;
     match answer.code {
         0 => Ok(()),
         _ => Err(failed("tar", &String::from_utf8_lossy(&answer.stderr))),
@@ -279,7 +285,7 @@ async fn instruct(keeper: &KeeperClient, instructions: Instructions) -> Result<(
         input: own,
         masking: Masking::Never,
     };
-    let answer = ask(keeper, question, |_, _| {}).await?;
+    let answer = ask_at_home(keeper, question).await?;
     match answer.code {
         0 => Ok(()),
         _ => Err(failed("sh", &String::from_utf8_lossy(&answer.stderr))),
@@ -295,6 +301,11 @@ fn archive(files: &[&HomeFile]) -> std::io::Result<Vec<u8>> {
         archive.append_data(&mut header, &file.path, file.content.as_slice())?;
     }
     archive.into_inner()
+}
+
+/// A path of the user's home, for the home of programs inside, which is elsewhere in a Dev Container.
+fn below<'a>(home: &Path, place: &'a Path) -> &'a Path {
+    place.strip_prefix(home).unwrap_or(place)
 }
 
 fn question(script: &str, holder: &str, place: &Path) -> Question {

@@ -229,8 +229,11 @@ fn has_open(registry: &Registry, service: &ServiceStatus, place: &Path) -> bool 
         return false;
     };
     let arguments = vec![USES.to_owned(), service.name.clone(), pid.to_string(), path];
-    let Ok((_, mut exit)) = services::helper(registry, arguments, Vec::new(), Domain::Shared)
-    else {
+    let Some(at) = registry.present_place() else {
+        return false;
+    };
+    let asked = services::helper(registry, &at, arguments, Vec::new(), Domain::Shared);
+    let Ok((_, mut exit)) = asked else {
         return false;
     };
     let mut code = [1];

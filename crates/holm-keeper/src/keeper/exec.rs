@@ -1,6 +1,7 @@
 //! Starting one command inside for a client; [`super::relay`] goes on from there.
 
-use super::program::{NO_TERMINAL, directory, environment, is_terminal, three};
+use super::place::Place;
+use super::program::{NO_TERMINAL, is_terminal, three};
 use super::quiet::Quiet;
 use super::relay::{Options, Relay, Running};
 use super::secrets::Receiver;
@@ -13,8 +14,19 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+/// As a shell says that a command cannot be started.
+const CANNOT_START: u8 = 126;
+
 /// Runs the command until it ends or the keeper does.
 pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Result<()> {
+    let place = match place(registry, &exec) {
+        Ok(place) => place,
+        Err(error) => {
+            let (code, cause) = (CANNOT_START, error.to_string());
+            return send_answer(&stream, &Answer::NotStarted { code, cause });
+        }
+    };
+
     // Registered before the command starts: its client may lose the daemon at any moment from now
     // on.
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;
@@ -33,20 +45,24 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
     added.extend(quiet.as_ref().map(Quiet::mark));
     let spawn = Spawn {
         sequence: 0,
-        argv: exec.argv,
-        env: environment(
+        argv: if exec.attaches {
+            attached(registry, &place, exec.argv)
+        } else {
+            exec.argv
+        },
+        env: place.environment(
             registry,
             exec.terminal.as_ref().map(|t| t.term.as_str()),
             added,
         ),
-        cwd: directory(registry, exec.cwd),
+        cwd: place.directory(registry, exec.cwd),
         terminal: exec.terminal.map(|terminal| (terminal.rows, terminal.cols)),
         domain: registry.secrets.domain(receiver),
         streams: (!has_terminal).then_some(PIPES),
         is_run: false,
         user: None,
     };
-    let started = match registry.start(spawn, exit_inside) {
+    let started = match registry.start_at(&place, spawn, exit_inside) {
         // Any other error means that init is gone: the client gets an error of holm, not the exit code of a
         // command that never ran.
         Err(error) if is_too_many(&error) => Started::not(&error),
@@ -69,6 +85,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         (None, stdin, stdout, Some(stderr))
     };
     let running = Running {
+        place,
         pid,
         terminal,
         stdin,
@@ -82,4 +99,24 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         masking: exec.masking,
     };
     Relay::new(registry, stream, running, options, door)?.run()
+}
+
+/// Programs that holm runs for itself need the workspace's own root, and its git.
+fn place(registry: &Registry, exec: &ExecRequest) -> io::Result<Place> {
+    if exec.with_env || exec.is_setup || exec.is_at_home {
+        registry.place()
+    } else {
+        Ok(Place::Workspace)
+    }
+}
+
+/// The commands for a person who opens a shell run in its terminal, before the shell.
+fn attached(registry: &Registry, place: &Place, argv: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let container = registry.plan.dev_container.as_ref();
+    let script = container.and_then(|it| it.attach_script(|word| place.filled(word)));
+    let Some(script) = script else {
+        return argv;
+    };
+    let words = ["/bin/sh", "-c", &script, "sh"].map(|word| word.as_bytes().to_vec());
+    words.into_iter().chain(argv).collect()
 }

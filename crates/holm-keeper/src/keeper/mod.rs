@@ -20,6 +20,7 @@ mod limits;
 mod link;
 mod main_loop;
 mod outside;
+mod place;
 mod ports;
 mod program;
 mod quiet;
@@ -54,6 +55,7 @@ use holm_core::spec::{Egress, Service};
 use kept::Doors;
 use limits::MemoryKills;
 use outside::Outside;
+use place::Homes;
 use rooms::{Room, Rooms};
 use runs::Runs;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -81,6 +83,7 @@ pub(crate) struct Registry {
     pub activity: Activity,
     pub watchers: Watchers,
     pub rooms: Rooms,
+    pub homes: Homes,
     isolation: Isolation,
     memory_kills: MemoryKills,
     platform: Arc<dyn Platform>,
@@ -207,6 +210,7 @@ impl Registry {
             activity,
             watchers: Watchers::default(),
             rooms: Rooms::default(),
+            homes: Homes::default(),
             isolation,
             memory_kills: MemoryKills::new(Arc::clone(&platform)),
             platform,
@@ -428,11 +432,6 @@ impl Registry {
             .generations
             .insert(volume.to_owned(), generation);
         self.watchers.wake();
-    }
-
-    pub fn signal(&self, pid: i32, signal: i32) {
-        // A broken link ends the workspace anyway.
-        let _ = self.send_to(InitOf::Workspace, &ToInit::Signal { pid, signal }, &[]);
     }
 
     /// SIGTERM to everything inside, SIGKILL to what is left after `grace`.

@@ -2,7 +2,8 @@
 //! hooks and files in `.git` can hold it for ever. Called by [`super::relay`].
 
 use super::Registry;
-use super::services;
+use super::place::Place;
+use super::services::{self, Marked};
 use crate::inside::{END_EXEC, EXEC_MARK};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -41,7 +42,12 @@ impl Quiet {
     }
 
     /// Ends the program and everything that it started.
-    pub fn end(&self, registry: &Registry, pid: i32) {
-        services::end_tree(registry, END_EXEC, &self.mark, pid);
+    pub fn end(&self, registry: &Registry, place: &Place, pid: i32) {
+        let program = Marked {
+            verb: END_EXEC,
+            name: &self.mark,
+            pid,
+        };
+        services::end_tree(registry, place, &program);
     }
 }

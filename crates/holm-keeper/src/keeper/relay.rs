@@ -6,6 +6,7 @@
 
 use super::kept::{Door, Knock, Output, Return};
 use super::limits;
+use super::place::Place;
 use super::quiet::Quiet;
 use super::waiting::Waiting;
 use super::{KILLED, Registry};
@@ -37,6 +38,7 @@ const COMES_BACK: Duration = Duration::from_secs(60);
 
 /// The keeper's ends of the command's streams.
 pub struct Running {
+    pub place: Place,
     pub pid: i32,
     pub terminal: Option<OwnedFd>,
     pub stdin: OwnedFd,
@@ -60,6 +62,7 @@ pub struct Relay<'a> {
     maskers: Option<[Masker; 2]>,
     /// `None`: the daemon is gone, the command continues.
     client: Option<UnixStream>,
+    place: Place,
     pid: i32,
     terminal: Option<OwnedFd>,
     stdin: Option<OwnedFd>,
@@ -123,6 +126,7 @@ impl<'a> Relay<'a> {
             registry,
             maskers: maskers(registry, options.masking),
             client: Some(client),
+            place: running.place,
             pid: running.pid,
             terminal: running.terminal,
             stdin: Some(running.stdin),
@@ -277,7 +281,7 @@ impl<'a> Relay<'a> {
     /// A command that has ended gets no signal, because its pid may be reused.
     fn signal(&self, signal: i32) {
         if self.code.is_none() {
-            self.registry.signal(self.pid, signal);
+            self.registry.signal_at(&self.place, self.pid, signal);
         }
     }
 
@@ -499,7 +503,7 @@ impl<'a> Relay<'a> {
             && !self.timed_out
             && (is_over(self.quiet_until()) || is_over(self.deadline))
         {
-            quiet.end(self.registry, self.pid);
+            quiet.end(self.registry, &self.place, self.pid);
             self.deadline = None;
             self.timed_out = true;
         }
@@ -509,7 +513,7 @@ impl<'a> Relay<'a> {
             } else {
                 libc::SIGTERM
             };
-            self.registry.signal(self.pid, signal);
+            self.registry.signal_at(&self.place, self.pid, signal);
             self.deadline = (!self.timed_out).then(|| now + GRACE);
             self.timed_out = true;
         }

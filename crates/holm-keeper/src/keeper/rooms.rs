@@ -243,6 +243,10 @@ impl Room {
         self.number
     }
 
+    pub fn is_open(&self) -> bool {
+        !*self.has_ended()
+    }
+
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.init.pidfd.as_fd()
     }

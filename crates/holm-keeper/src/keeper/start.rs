@@ -41,11 +41,6 @@ enum Made {
 // === impl Registry ===
 
 impl Registry {
-    /// Asks init to start a program and waits for the answer. `exit` gets the exit code later.
-    pub fn start(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_as(Purpose::Command, spawn, exit)
-    }
-
     /// Starts a program without a client in a room.
     pub fn start_in_room(
         &self,
@@ -53,12 +48,7 @@ impl Registry {
         spawn: Spawn,
         exit: PipeWriter,
     ) -> io::Result<Started> {
-        let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
-        let how = How {
-            purpose: Purpose::Background,
-            init: InitOf::Room(room),
-        };
-        self.start_now(how, spawn, exit)
+        self.start_for(Purpose::Background, InitOf::Room(room), spawn, exit)
     }
 
     /// Waits for the end of a program in a room, at most for `limit`.
@@ -76,11 +66,8 @@ impl Registry {
             let _ = running.exit.write_all(&[KILLED]);
         }
         self.changed.notify_all();
-    }
-
-    /// The same for a program without a client.
-    pub fn start_in_background(&self, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
-        self.start_as(Purpose::Background, spawn, exit)
+        drop(state);
+        self.homes.close(init);
     }
 
     /// Blocks starts while the guard exists, except for [`Self::start_while_held`].
@@ -97,13 +84,16 @@ impl Registry {
         self.start_now(how, spawn, exit)
     }
 
-    fn start_as(&self, purpose: Purpose, spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {
+    /// Asks an init to start a program and waits for the answer. `exit` gets the exit code later.
+    pub(super) fn start_for(
+        &self,
+        purpose: Purpose,
+        init: InitOf<'_>,
+        spawn: Spawn,
+        exit: PipeWriter,
+    ) -> io::Result<Started> {
         let _may = self.starts.read().unwrap_or_else(PoisonError::into_inner);
-        let how = How {
-            purpose,
-            init: InitOf::Workspace,
-        };
-        self.start_now(how, spawn, exit)
+        self.start_now(How { purpose, init }, spawn, exit)
     }
 
     fn start_now(&self, how: How<'_>, mut spawn: Spawn, exit: PipeWriter) -> io::Result<Started> {

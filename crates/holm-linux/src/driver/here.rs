@@ -3,6 +3,7 @@
 use holm_core::config::SIBLINGS;
 use holm_core::spec::{Siblings, WorkspaceSpec};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Commands that work inside, with their purpose.
 const COMMANDS: [(&str, &str); 6] = [
@@ -15,6 +16,11 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 pub fn here(spec: &WorkspaceSpec) -> Value {
+    // Programs of a Dev Container do not see the workspace's own root.
+    let container = spec.dev_container.as_ref();
+    let root = container.map_or(&spec.root, |container| &container.folder);
+    // The image and its user decide which directory that is.
+    let home = container.map_or(spec.home.as_path(), |_| Path::new("~"));
     let volumes = spec
         .volumes
         .iter()
@@ -26,8 +32,8 @@ pub fn here(spec: &WorkspaceSpec) -> Value {
     json!({
         "id": spec.id,
         "project_id": spec.project_id,
-        "root": spec.root,
-        "home": spec.home,
+        "root": root,
+        "home": home,
         "ref": spec.code.ref_name,
         "commit": spec.code.commit,
         "driver": spec.driver.as_str(),

@@ -11,9 +11,10 @@ use crate::cgroup;
 use crate::launch::LaunchPlan;
 use crate::measure;
 use holm_core::config::{Limits, display_size};
+use holm_core::dev_container;
 use holm_core::exec::{ExecInput, ExecOutput, ExecRequest};
 use holm_core::plan::Keeper;
-use holm_core::spec::{Dirty, Move, WorkspaceSpec};
+use holm_core::spec::{Dirty, Move, Service, WorkspaceSpec};
 use holm_core::state::Ended;
 use holm_core::{Cause, Code, Fault, ProjectId};
 use holm_engine::driver::Observation;
@@ -328,6 +329,22 @@ fn refill(driver: &LinuxDriver) {
     });
 }
 
+/// The id of the workspace stands in variables of its Dev Container.
+fn services_with_id(spec: &WorkspaceSpec) -> Vec<Service> {
+    let mut services = spec.services.clone();
+    let Some(home) = &spec.dev_container else {
+        return services;
+    };
+    let service = services.iter_mut().find(|it| it.name == home.service);
+    let image = service.and_then(|service| service.image.as_mut());
+    if let Some(container) = image.and_then(|image| image.container.as_mut()) {
+        for (_, value) in &mut container.environment {
+            *value = value.replace(dev_container::ID, &spec.id);
+        }
+    }
+    services
+}
+
 fn plan(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
@@ -358,8 +375,13 @@ fn plan(
             surrounding: (driver.network)()?,
             // Not before the tree is what it should be.
             services: match protection {
-                Protection::On => spec.services.clone(),
+                Protection::On => services_with_id(spec),
                 Protection::Off => Vec::new(),
+            },
+            // Until there are services, only holm's own programs run.
+            dev_container: match protection {
+                Protection::On => spec.dev_container.clone().map(|it| it.with_id(&spec.id)),
+                Protection::Off => None,
             },
             unbuilt: services::unbuilt(spec),
             secrets: match protection {

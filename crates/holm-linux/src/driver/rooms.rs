@@ -106,7 +106,14 @@ fn plan_all(
         if let Some(container) = &image.container {
             add_container(&mut room, spec, service, container);
         }
-        if let Some(ids) = ids.filter(|_| has_users(&room)) {
+        let home = spec.dev_container.as_ref();
+        if home.is_some_and(|home| home.service == service.name) {
+            room.home_of = Some(spec.generation);
+            // Without approval of its mount, the directory is empty.
+            room.directories
+                .extend(home.map(|home| home.folder.clone()));
+        }
+        if let Some(ids) = ids.filter(|_| room.home_of.is_none() && has_users(&room)) {
             give_users(&mut room, layout, &image.manifest, ids)
                 .map_err(|error| unusable_users(service, image, error))?;
         }

@@ -35,6 +35,9 @@ const MOUNT_POINT: &str = "/mnt";
 /// Directories of the workspace that a room shows at the same path. The last is missing where the host has none.
 const SHARED: [&str; 3] = ["/dev", "/proc", "/sys"];
 
+/// What a room shows whole if programs of people run in it: holm itself, its sockets, git objects, secrets of all receivers.
+const HOLM: &str = "/run/holm";
+
 /// Files of the workspace that a room shows at the same path; the first unless it has its own.
 const HOSTS: &str = "/etc/hosts";
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -190,7 +193,11 @@ fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFail
         let copy = show_mount(volume).step(Part::Volume, &step)?;
         shown.push((copy, volume.clone()));
     }
-    for name in &order.secrets {
+    if order.room.home_of.is_some() {
+        let copy = show(Path::new(HOLM)).step(Part::Mount, "show holm's own files")?;
+        shown.push((copy, Path::new(HOLM).to_owned()));
+    }
+    for name in secrets(order) {
         let place = Path::new(SECRET_FILES).join(secret_directory(name));
         let copy = show(&place).step(Part::Secrets, &format!("show the secret {name}"))?;
         shown.push((copy, place));
@@ -207,7 +214,7 @@ fn assemble(order: &Order, parts: Parts, ids: OwnIds) -> Result<(NewRoot, User),
         .step(Part::Mount, "mount the root of the image")?;
     let root = NewRoot::at(root);
     let (user, replaced) = find_users(&root, order, ids)?;
-    if !order.secrets.is_empty() {
+    if !secrets(order).is_empty() {
         mount_secrets(&root, order).step(Part::Secrets, "make the place of secrets")?;
     }
     if let Some(upper) = &parts.upper {
@@ -241,6 +248,14 @@ fn assemble(order: &Order, parts: Parts, ids: OwnIds) -> Result<(NewRoot, User),
             .step(Part::Mount, "make the root of the image read-only")?;
     }
     Ok((root, user))
+}
+
+/// The secrets that the room shows besides holm's own files.
+fn secrets(order: &Order) -> &[String] {
+    match order.room.home_of {
+        Some(_) => &[],
+        None => &order.secrets,
+    }
 }
 
 /// A directory of ours with a link for each secret. The secrets themselves are mounted into it.

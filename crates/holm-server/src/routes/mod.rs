@@ -250,7 +250,9 @@ fn ready_ports(view: &View) -> Vec<u16> {
     let probes = ready.filter_map(|status| declared(&status.name)?.ready.as_ref());
     let ports = probes.filter_map(|ready| match ready.probe {
         Probe::Http { port, .. } | Probe::Tcp { port } => Some(port),
-        Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => None,
+        Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } | Probe::Lifecycle => {
+            None
+        }
     });
     ports.collect()
 }

@@ -81,6 +81,7 @@ pub fn workspace(project: &ProjectRecord, label: &str) -> WorkspaceRecord {
         review_required: false,
         check_runs: false,
         compose_files: Vec::new(),
+        dev_container: None,
         declared: None,
     };
     WorkspaceRecord {

@@ -50,6 +50,7 @@ pub fn run(_: &Context, arguments: EnterArgs) -> Outcome {
             argv: shell::COMMAND.map(text).to_vec(),
             env: prompt(&workspace.label),
             terminal: Some(outer_terminal()),
+            attaches: true,
             ..Start::default()
         };
         let target = Target::Known(&workspace.id);

@@ -94,6 +94,7 @@ fn start(arguments: ExecArgs, attachment: Attachment) -> Result<Start, Fault> {
         no_start: arguments.no_start,
         // Output to a pipe may be of any kind and must arrive unchanged.
         mask: false,
+        attaches: false,
     })
 }
 

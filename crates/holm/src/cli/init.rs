@@ -52,6 +52,9 @@ struct Initialized {
     /// The Compose file, unless holm refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     compose: Option<String>,
+    /// The `devcontainer.json` that the proposal names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    devcontainer: Option<String>,
     /// What the Compose file asks of this machine, each with its place: `holm trust` approves it.
     needs_approval: Vec<String>,
     /// Why holm refuses the Compose file, each with its place.
@@ -231,7 +234,16 @@ impl Initialized {
             file: sign.file.clone(),
         });
         let composed = proposal.compose.clone().unwrap_or_default();
-        let compose = composed.errors.is_empty().then_some(composed.file);
+        let mut contained = proposal.container.clone().unwrap_or_default();
+        let is_used = contained.errors.is_empty() && contained.instead.is_none();
+        let is_used = is_used && !contained.file.is_empty();
+        if contained.instead.is_some() {
+            contained.requests.clear();
+        }
+        let file = composed.file;
+        let is_own = composed.errors.is_empty() && !file.is_empty();
+        // The container names the other files itself.
+        let compose = (is_own && !contained.compose.contains(&file)).then_some(file);
         let services = proposal.services.iter();
         let services = services.map(|service| service.name.clone());
         let suggestions = proposal.suggestions.iter();
@@ -244,9 +256,13 @@ impl Initialized {
                 .iter()
                 .map(|step| step.command.clone())
                 .collect(),
-            compose: compose.filter(|file| !file.is_empty()),
-            needs_approval: composed.requests,
-            refused: composed.errors,
+            needs_approval: match compose {
+                Some(_) => [contained.requests, composed.requests].concat(),
+                None => contained.requests,
+            },
+            compose,
+            devcontainer: is_used.then_some(contained.file),
+            refused: [contained.errors, composed.errors].concat(),
             services: composed.services.into_iter().chain(services).collect(),
             suggestions: suggestions.map(|service| service.name.clone()).collect(),
             notes: proposal.remarks.clone(),

@@ -11,7 +11,7 @@ use clap::Args;
 use holm_api::Workspace;
 use holm_api::egress::EgressEntry;
 use holm_api::numbers::WorkspaceNumbers;
-use holm_api::workspace::Port;
+use holm_api::workspace::{Container, Port};
 use holm_core::config::{Policy, rough_size};
 use holm_core::numbers::sparkline;
 use jiff::Zoned;
@@ -114,6 +114,9 @@ impl Page<'_> {
             "code",
             &format!("{} inside", place(&workspace.root)),
         );
+        if let Some(it) = &workspace.container {
+            line(&mut text, "container", &container(it));
+        }
         if !workspace.protected_paths.is_empty() {
             line(
                 &mut text,
@@ -231,6 +234,14 @@ impl Page<'_> {
         );
         line(rows, "network", &format!("{bytes_in} in, {bytes_out} out"));
     }
+}
+
+/// Where programs of people and agents run.
+fn container(it: &Container) -> String {
+    let image = it.image.as_deref().unwrap_or("built");
+    let user = it.user.as_ref();
+    let user = user.map_or_else(String::new, |user| format!(" as {user}"));
+    format!("{image}, {}{user} ({})", it.folder, it.file)
 }
 
 fn branch(workspace: &Workspace) -> String {

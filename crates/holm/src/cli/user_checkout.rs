@@ -7,8 +7,8 @@
 use super::figures;
 use holm_api::project::CommitFiles;
 use holm_config::compose::Unread;
-use holm_config::compose::services::collect;
 use holm_config::daemon_user::DaemonUser;
+use holm_config::devcontainer::collect;
 use holm_config::paths::process_variables;
 use holm_config::project::dockerfiles;
 use holm_config::trust::digest_of;
@@ -120,7 +120,9 @@ impl Checkout {
         commit: Option<&str>,
     ) -> Result<ComposeFiles, Fault> {
         let config = config(holm_toml)?;
-        if config.project.compose.is_empty() && dockerfiles(&config).is_empty() {
+        let project = &config.project;
+        let names_files = !project.compose.is_empty() || project.devcontainer.is_some();
+        if !names_files && dockerfiles(&config).is_empty() {
             return Ok(ComposeFiles::default());
         }
         let everything = ComposeFiles {

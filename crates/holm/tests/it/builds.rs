@@ -80,7 +80,7 @@ pub fn holm(repository: &Repository<'_>, arguments: &[&str]) -> Ran {
 
 /// The command lines of all builds so far. Debian's buildah fails now and then by itself, and holm calls it again with the
 /// same words.
-fn builds(island: &Island) -> Vec<String> {
+pub fn builds(island: &Island) -> Vec<String> {
     let asked = fs::read_to_string(island.home().join("asked")).unwrap_or_default();
     let lines = asked
         .lines()
@@ -91,9 +91,9 @@ fn builds(island: &Island) -> Vec<String> {
 }
 
 /// Copies programs of this machine, with their libraries.
-fn add_programs(repository: &Repository<'_>, below: &str) {
-    let mut files: BTreeSet<String> = PROGRAMS.map(str::to_owned).into();
-    for program in PROGRAMS {
+pub fn copy_programs(repository: &Repository<'_>, below: &str, programs: &[&str]) {
+    let mut files: BTreeSet<String> = programs.iter().map(|it| (*it).to_owned()).collect();
+    for program in programs {
         let listed = Command::new("ldd").arg(program).output().unwrap();
         let listed = String::from_utf8(listed.stdout).unwrap();
         let words = listed
@@ -119,7 +119,7 @@ pub fn stack<'a>(island: &'a Island, dockerfile: &str) -> Repository<'a> {
     repository.write("web/key.secret", "hidden\n");
     repository.write(".gitignore", "local\n");
     repository.write("web/local", "of the checkout\n");
-    add_programs(&repository, "web/root");
+    copy_programs(&repository, "web/root", &PROGRAMS);
     repository.commit("a stack");
     repository
 }

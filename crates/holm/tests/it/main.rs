@@ -68,6 +68,8 @@ mod daemon;
 mod dashboard;
 mod dashboard_checkout;
 mod dashboard_flows;
+mod devcontainer;
+mod devcontainer_attacks;
 mod dirty;
 mod egress;
 mod egress_missing;

@@ -3,8 +3,9 @@
 
 use super::{Assignment, Held};
 use crate::inside::{END_RUN, RUN_MARK};
+use crate::keeper::place::Place;
 use crate::keeper::secrets::Receiver;
-use crate::keeper::services;
+use crate::keeper::services::{self, Marked};
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{KILLED, Registry, Started};
 use crate::keeper::{limits, program};
@@ -18,7 +19,6 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -39,6 +39,7 @@ struct Work<'a> {
     registry: &'a Arc<Registry>,
     held: &'a Held,
     run: String,
+    place: Place,
     pid: i32,
     record: Writer,
     /// For output that goes to the record.
@@ -81,7 +82,7 @@ pub(super) fn carry_out(registry: &Arc<Registry>, held: &Held, assignment: Assig
             Err(error) => {
                 complain!("a run cannot be followed: {error}");
                 // No later request could end it.
-                services::end_tree(registry, END_RUN, &work.run, work.pid);
+                services::end_tree(registry, &work.place, &marked(&work.run, work.pid));
                 ended(
                     255,
                     RunEnding::Exited,
@@ -112,6 +113,7 @@ fn begin<'a>(
     } = assignment;
     let memory_kills = registry.memory_kills().update_count();
     let (exit, exit_inside) = io::pipe()?;
+    let place = registry.place()?;
     let receiver = Receiver::Run(&order.run).of(order.asker);
     let given = registry.secrets.due(receiver);
     // The last value of a name counts: `[env]`, then secrets, then what the request sets.
@@ -120,15 +122,15 @@ fn begin<'a>(
     let spawn = Spawn {
         sequence: 0,
         argv: order.argv,
-        env: program::environment(registry, None, added),
-        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
+        env: place.environment(registry, None, added),
+        cwd: place.directory(registry, None),
         terminal: None,
         domain: registry.secrets.domain(receiver),
         streams: Some(PIPES),
         is_run: true,
         user: None,
     };
-    let started = registry.start(spawn, exit_inside);
+    let started = registry.start_at(&place, spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));
     let (pid, ends) = match started {
         Started::Running { pid, ends } => (pid, ends),
@@ -147,6 +149,7 @@ fn begin<'a>(
         registry,
         held,
         run: order.run,
+        place,
         pid,
         record,
         maskers: [masker(), masker()],
@@ -259,8 +262,10 @@ impl Work<'_> {
     /// Another thread ends the processes, while this one still reads their output.
     fn begin_to_end(&mut self, how: RunEnding) -> io::Result<()> {
         let (registry, run, pid) = (Arc::clone(self.registry), self.run.clone(), self.pid);
+        let place = self.place.clone();
         let thread = std::thread::Builder::new().stack_size(128 * 1024);
-        let ender = thread.spawn(move || services::end_tree(&registry, END_RUN, &run, pid))?;
+        let end = move || services::end_tree(&registry, &place, &marked(&run, pid));
+        let ender = thread.spawn(end)?;
         self.ending = Some(Ending { how, ender });
         Ok(())
     }
@@ -309,6 +314,14 @@ impl Work<'_> {
         let is_short = code == KILLED && registry.memory_kills().update_count() > self.memory_kills;
         let why = is_short.then(|| "killed: the workspace reached its limit of memory".to_owned());
         Ok(ended(code, RunEnding::Exited, why))
+    }
+}
+
+fn marked(run: &str, pid: i32) -> Marked<'_> {
+    Marked {
+        verb: END_RUN,
+        name: run,
+        pid,
     }
 }
 

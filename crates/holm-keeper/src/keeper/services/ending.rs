@@ -18,8 +18,12 @@ impl Supervisor {
         let is_in_room = current.service.image.is_some();
         let room = self.registry.rooms.find(&name);
         let is_up = self.graph.life(index).pid().is_some();
-        if is_up && !is_in_room {
-            self.registry.signal(leader.cast_signed(), signal);
+        if let Some(place) = self.registry.present_place()
+            && is_up
+            && !is_in_room
+        {
+            self.registry
+                .signal_at(&place, leader.cast_signed(), signal);
         }
         let mailbox = Mailbox {
             services: Arc::clone(&self.services),

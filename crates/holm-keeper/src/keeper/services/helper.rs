@@ -1,7 +1,7 @@
 //! Helper processes inside for services, and the environments of programs.
 
 use crate::inside::{self, MARK};
-use crate::keeper::program;
+use crate::keeper::place::{Place, Variables};
 use crate::keeper::{Registry, Started};
 use crate::stdio::NOTHING;
 use crate::wire::{Domain, Spawn};
@@ -18,23 +18,20 @@ const GRACE: Duration = Duration::from_secs(2);
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The workspace's environment, the service's additions, and its name, which marks its processes.
-pub fn environment(registry: &Registry, service: &Service) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// The environment at a place, the service's additions, and its name, which marks its processes.
+pub fn environment(registry: &Registry, place: &Place, service: &Service) -> Variables {
     let bytes = |(name, value): &(String, String)| (name.clone().into(), value.clone().into());
     let mut added: Vec<(Vec<u8>, Vec<u8>)> = service.env.iter().map(bytes).collect();
     added.push((MARK.into(), service.name.clone().into()));
-    program::environment(registry, None, added)
-}
-
-pub fn plain_environment(registry: &Registry) -> Vec<(Vec<u8>, Vec<u8>)> {
-    program::environment(registry, None, Vec::new())
+    place.environment(registry, None, added)
 }
 
 /// Starts our own program inside; its exit code comes on the pipe.
 pub fn helper(
     registry: &Registry,
+    place: &Place,
     arguments: Vec<String>,
-    env: Vec<(Vec<u8>, Vec<u8>)>,
+    env: Variables,
     domain: Domain,
 ) -> io::Result<(i32, PipeReader)> {
     let (exit, exit_inside) = io::pipe()?;
@@ -47,26 +44,37 @@ pub fn helper(
             .chain(arguments.into_iter().map(String::into_bytes))
             .collect(),
         env,
-        cwd: registry.plan.root.as_os_str().as_bytes().to_vec(),
+        cwd: b"/".to_vec(),
         terminal: None,
         domain,
         streams: Some(NOTHING),
         is_run: false,
         user: None,
     };
-    match registry.start_in_background(spawn, exit_inside)? {
+    match registry.start_behind(place, spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),
         Started::Not { cause, .. } => Err(io::Error::other(cause)),
     }
 }
 
+/// A program whose processes have a mark in their environment.
+pub struct Marked<'a> {
+    /// Of the helper that ends them.
+    pub verb: &'a str,
+    pub name: &'a str,
+    /// The first process.
+    pub pid: i32,
+}
+
 /// Ends all processes of a run, or of a program that holm itself runs; returns whether none is
 /// left. The helper is a process inside too, so it may fail to start where there are too many.
-pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
+pub fn end_tree(registry: &Registry, place: &Place, program: &Marked<'_>) -> bool {
+    let Marked { verb, name, pid } = *program;
     for _ in 0..TRIES {
         let argv = [verb, name, &pid.to_string(), &GRACE.as_millis().to_string()];
         let argv = argv.map(str::to_owned).to_vec();
-        match helper(registry, argv, plain_environment(registry), Domain::Shared) {
+        let env = place.environment(registry, None, Vec::new());
+        match helper(registry, place, argv, env, Domain::Shared) {
             Ok((_, exit)) => {
                 let mut code = [1];
                 let read = rustix::io::read(&exit, &mut code);
@@ -81,7 +89,7 @@ pub fn end_tree(registry: &Registry, verb: &str, name: &str, pid: i32) -> bool {
         }
         std::thread::sleep(PAUSE);
     }
-    registry.signal(pid, libc::SIGKILL);
+    registry.signal_at(place, pid, libc::SIGKILL);
     false
 }
 

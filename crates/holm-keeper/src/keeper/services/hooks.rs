@@ -7,6 +7,7 @@ use super::log::{Log, lock, note};
 use crate::keeper::{Registry, Started};
 use crate::logs::{Stream, append, now};
 use crate::stdio::OUTPUTS;
+use crate::wire::Spawn;
 use holm_core::container::Hook;
 use holm_core::service::{Event, exit_in_words};
 use holm_core::spec::Service;
@@ -91,6 +92,22 @@ impl Beside {
         if let Some(directory) = &hook.directory {
             spawn.cwd = directory.clone().into_bytes();
         }
+        self.follow(spawn)
+    }
+
+    /// Runs a program in the room to its end; its output goes to the service's log.
+    pub fn run_program(
+        &self,
+        words: Vec<Vec<u8>>,
+        env: Vec<(Vec<u8>, Vec<u8>)>,
+        folder: Vec<u8>,
+    ) -> io::Result<u8> {
+        let mut spawn = self.entered.spawn(words, env, OUTPUTS);
+        spawn.cwd = folder;
+        self.follow(spawn)
+    }
+
+    fn follow(&self, spawn: Spawn) -> io::Result<u8> {
         let (mut exit, exit_inside) = io::pipe()?;
         let room = &self.entered.room;
         match self.registry.start_in_room(room, spawn, exit_inside)? {

@@ -4,6 +4,7 @@
 //! after the grace period, everything else in the room is killed.
 
 use crate::inside::MARK;
+use crate::keeper::place::ROOT;
 use crate::keeper::program;
 use crate::keeper::rooms::Room;
 use crate::keeper::secrets::Receiver;
@@ -24,9 +25,6 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Variables of the workspace that programs of images get, besides `HOLM_…`.
 const TAKEN_OVER: [&[u8]; 2] = [b"TERM", b"TZ"];
-
-/// Where a program sees the workspace's tree.
-const ROOT: &[u8] = b"HOLM_ROOT";
 
 /// The open room of one run.
 #[derive(Clone)]
@@ -53,12 +51,13 @@ pub fn enter(registry: &Arc<Registry>, service: &Service) -> io::Result<Option<E
 /// The room of a service that runs.
 pub fn entered(registry: &Registry, service: &Service, room: Arc<Room>) -> Option<Entered> {
     let plan = registry.room_plan(&service.name)?;
-    // A room shows only the secret files of its service, so no rule has to hide others.
+    // A room shows only the secret files of its service, so no rule has to hide others. Where programs of people run, it
+    // shows those of all receivers.
     let domain = match registry
         .secrets
         .domain(Some(Receiver::Service(&service.name)))
     {
-        Domain::OwnReading(_) => Domain::Own,
+        Domain::OwnReading(_) if plan.home_of.is_none() => Domain::Own,
         other => other,
     };
     Some(Entered { room, plan, domain })
@@ -109,6 +108,16 @@ impl Entered {
         }
         environment.push((MARK.into(), service.name.clone().into()));
         environment
+    }
+
+    /// The directory of the service's own files on the host.
+    pub fn own(&self) -> &Path {
+        &self.plan.own
+    }
+
+    /// The tree that the room is for.
+    pub fn tree_number(&self) -> u64 {
+        self.plan.home_of.unwrap_or_default()
     }
 
     /// Where the room shows our program for helpers.

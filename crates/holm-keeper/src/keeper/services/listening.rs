@@ -77,7 +77,10 @@ impl Supervisor {
     fn probed_port(&self, service: &Service) -> Option<u16> {
         let port = match service.ready.as_ref()?.probe {
             Probe::Http { port, .. } | Probe::Tcp { port } => port,
-            Probe::Log { .. } | Probe::Command { .. } | Probe::Program { .. } => return None,
+            Probe::Log { .. }
+            | Probe::Command { .. }
+            | Probe::Program { .. }
+            | Probe::Lifecycle => return None,
         };
         let mut shared = self.registry.plan.network.shared.iter();
         shared.all(|shared| shared.port != port).then_some(port)

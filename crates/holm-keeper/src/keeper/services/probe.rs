@@ -22,19 +22,18 @@ pub enum Asking {
     Now {
         pid: i32,
         exit: PipeReader,
-        at: Place,
+        at: Asked,
     },
     Later(Instant),
 }
 
-/// Whose init started the process, and so which init may signal its pid.
+/// What the process is, which decides how it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Workspace,
-    /// Our helper in the workspace has a deadline itself; a command in a room has this one.
-    Room {
-        until: Instant,
-    },
+pub enum Asked {
+    /// Our helper, which has a deadline itself.
+    Helper,
+    /// A command in the service's room.
+    Room { until: Instant },
 }
 
 // === impl Probing ===
@@ -58,7 +57,7 @@ impl Probing {
             }
             Probe::Tcp { port } => Some(vec![TCP.to_owned(), port.to_string()]),
             Probe::Command { command } => Some(vec![COMMAND.to_owned(), command.clone()]),
-            Probe::Log { .. } | Probe::Program { .. } => None,
+            Probe::Log { .. } | Probe::Program { .. } | Probe::Lifecycle => None,
         }
     }
 
@@ -84,8 +83,8 @@ impl Probing {
         match &self.asking {
             Some(Asking::Later(time)) => Some(*time),
             Some(Asking::Now { at, .. }) => match at {
-                Place::Room { until } => Some(*until),
-                Place::Workspace => None,
+                Asked::Room { until } => Some(*until),
+                Asked::Helper => None,
             },
             None => None,
         }
@@ -99,8 +98,8 @@ impl Probing {
     pub fn overdue(&self, now: Instant) -> Option<i32> {
         match &self.asking {
             Some(Asking::Now { pid, at, .. }) => match at {
-                Place::Room { until } => (*until <= now).then_some(*pid),
-                Place::Workspace => None,
+                Asked::Room { until } => (*until <= now).then_some(*pid),
+                Asked::Helper => None,
             },
             _ => None,
         }
@@ -125,9 +124,9 @@ impl Probing {
     }
 }
 
-// === impl Place ===
+// === impl Asked ===
 
-impl Place {
+impl Asked {
     /// For a command that starts now in a room.
     pub fn room() -> Self {
         let until = Instant::now() + ANSWER_WITHIN;
@@ -151,16 +150,16 @@ mod tests {
         };
         let now = Instant::now();
         assert_eq!(probing.wakes_at(), None);
-        let mut ask = |at: Place| {
+        let mut ask = |at: Asked| {
             let (exit, _) = std::io::pipe().unwrap();
             let pid = 7;
             probing.asking = Some(Asking::Now { pid, exit, at });
             (probing.wakes_at(), probing.overdue(now))
         };
-        assert_eq!(ask(Place::Workspace), (None, None));
+        assert_eq!(ask(Asked::Helper), (None, None));
         let later = now + Duration::from_secs(1);
-        assert_eq!(ask(Place::Room { until: later }), (Some(later), None));
-        assert_eq!(ask(Place::Room { until: now }), (Some(now), Some(7)));
+        assert_eq!(ask(Asked::Room { until: later }), (Some(later), None));
+        assert_eq!(ask(Asked::Room { until: now }), (Some(now), Some(7)));
         probing.asking = Some(Asking::Later(now));
         assert!(probing.is_due(now) && probing.overdue(now).is_none());
         let pauses = [50, 100, 200, 400, 800, 1000, 1000].map(Duration::from_millis);

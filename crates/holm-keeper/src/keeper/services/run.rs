@@ -7,11 +7,13 @@
 use super::follow;
 use super::hooks::Beside;
 use super::image::{self, Entered};
+use super::lifecycle;
 use super::lines::{Lines, Missing};
 use super::log::{Log, lock, note};
-use super::probe::{Asking, Place, Probing};
+use super::probe::{Asked, Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
+use crate::keeper::place::Place;
 use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{KILLED, Registry, Started};
@@ -25,7 +27,6 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -131,6 +132,7 @@ impl Run {
             Part::Build => self.note(&format!("[build: {}]", self.command())),
         }
         if let Some(beside) = beside {
+            lifecycle::begin(beside.clone());
             beside.begin();
         }
         let known = self.registry.secrets.known();
@@ -187,10 +189,14 @@ impl Run {
         let (exit, exit_inside) = io::pipe()?;
         let secrets = &self.registry.secrets;
         let receiver = Some(Receiver::Service(&self.service.name));
+        let place = match entered {
+            Some(_) => Place::Workspace,
+            None => self.registry.place()?,
+        };
         let given = secrets.due(receiver);
         let mut env = match entered {
             Some(entered) => entered.environment(&self.registry, &self.service),
-            None => environment(&self.registry, &self.service),
+            None => environment(&self.registry, &place, &self.service),
         };
         env.extend(given.variables);
         let started = if let Some(entered) = entered {
@@ -204,14 +210,14 @@ impl Run {
                     .map(|text| text.as_bytes().to_vec())
                     .to_vec(),
                 env,
-                cwd: self.registry.plan.root.as_os_str().as_bytes().to_vec(),
+                cwd: place.directory(&self.registry, None),
                 terminal: None,
                 domain: secrets.domain(receiver),
                 streams: Some(OUTPUTS),
                 is_run: false,
                 user: None,
             };
-            self.registry.start_in_background(spawn, exit_inside)?
+            self.registry.start_behind(&place, spawn, exit_inside)?
         };
         if let Started::Running { pid, ends } = &started {
             secrets.note_given(receiver, given.received, *pid);
@@ -273,15 +279,20 @@ impl Pump {
         let (at, asked) = match (probing.program(), &self.entered) {
             (Some(argv), Some(entered)) => {
                 let asked = entered.probe(registry, service, argv);
-                (Place::room(), Some(asked))
+                (Asked::room(), Some(asked))
             }
             _ => {
                 let asked = probing.question().map(|argv| {
                     // The probe may be a command of the project.
                     let domain = registry.secrets.domain(None);
-                    helper(registry, argv, environment(registry, service), domain)
+                    let place = match self.entered {
+                        Some(_) => Place::Workspace,
+                        None => registry.place()?,
+                    };
+                    let env = environment(registry, &place, service);
+                    helper(registry, &place, argv, env, domain)
                 });
-                (Place::Workspace, asked)
+                (Asked::Helper, asked)
             }
         };
         match asked {
@@ -409,9 +420,13 @@ impl Pump {
             && let Some(Asking::Now { pid, at, .. }) = probing.asking
         {
             match at {
-                Place::Workspace => self.run.registry.signal(pid, libc::SIGKILL),
+                Asked::Helper => {
+                    if let Some(place) = self.run.registry.present_place() {
+                        self.run.registry.signal_at(&place, pid, libc::SIGKILL);
+                    }
+                }
                 // The end of the room has killed it.
-                Place::Room { .. } => {}
+                Asked::Room { .. } => {}
             }
         }
         let kills = self.run.registry.memory_kills().update_count();
@@ -455,8 +470,12 @@ pub fn end_all(registry: &Registry, name: &str, leader: u32, grace: Duration) {
         leader.to_string(),
         grace.as_millis().to_string(),
     ];
-    let environment = super::plain_environment(registry);
-    match helper(registry, argv.to_vec(), environment, Domain::Shared) {
+    // Without its container, nothing of it is left.
+    let Some(place) = registry.present_place() else {
+        return;
+    };
+    let environment = place.environment(registry, None, Vec::new());
+    match helper(registry, &place, argv.to_vec(), environment, Domain::Shared) {
         Ok((_, exit)) => {
             let mut code = [0];
             // The exit itself matters, not its code.

@@ -170,19 +170,17 @@ impl Sessions {
             .because(cause)
         };
         let broken = |error: io::Error| failed(error.into());
-        let size = Size {
-            rows: new.rows,
-            cols: new.cols,
-        };
-        let size = size.bounded();
+        let (rows, cols) = (new.rows, new.cols);
+        let size = Size { rows, cols }.bounded();
+        let place = registry.place().map_err(broken)?;
         let receiver = Receiver::Session(&new.id).of(new.asker);
         let given = registry.secrets.due(receiver);
         let added = [registry.env(), given.variables, new.env.clone()].concat();
         let spawn = Spawn {
             sequence: 0,
             argv: new.argv.clone(),
-            env: program::environment(registry, Some(model::TERM), added),
-            cwd: program::directory(registry, new.cwd.clone()),
+            env: place.environment(registry, Some(model::TERM), added),
+            cwd: place.directory(registry, new.cwd.clone()),
             terminal: Some((size.rows, size.cols)),
             domain: registry.secrets.domain(receiver),
             streams: None,
@@ -190,7 +188,9 @@ impl Sessions {
             user: None,
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
-        let started = registry.start(spawn, exit_inside).map_err(broken)?;
+        let started = registry
+            .start_at(&place, spawn, exit_inside)
+            .map_err(broken)?;
         let (pid, ends) = match started {
             Started::Running { pid, ends } => (pid, ends),
             Started::Not {
@@ -215,6 +215,7 @@ impl Sessions {
             Arc::clone(self),
             Arc::clone(&shared),
             terminal::Ends {
+                place: place.clone(),
                 master,
                 exit,
                 woken,
@@ -230,7 +231,7 @@ impl Sessions {
         });
         if let Err(error) = spawned {
             self.thread_ended();
-            registry.signal(pid, libc::SIGKILL);
+            registry.signal_at(&place, pid, libc::SIGKILL);
             return Err(broken(error));
         }
         Ok(shared)

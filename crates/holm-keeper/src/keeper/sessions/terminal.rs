@@ -7,6 +7,7 @@ mod ending;
 mod masking;
 
 use super::super::Registry;
+use super::super::place::Place;
 use super::notices::Pace;
 use super::shared::{Inner, Kept, MOST_INPUT, Shared};
 use super::viewer::{Arriving, Viewer};
@@ -41,6 +42,8 @@ const MOST_VIEWERS: usize = 64;
 
 /// The keeper's ends of the session.
 pub struct Ends {
+    /// Where its program runs.
+    pub place: Place,
     pub master: Master,
     /// Gets one byte, the exit code.
     pub exit: PipeReader,
@@ -123,7 +126,8 @@ impl Terminal {
                 Ok(ready) => ready,
                 Err(error) => {
                     complain!("a session cannot wait: {error}");
-                    self.registry.signal(self.pid, libc::SIGKILL);
+                    self.registry
+                        .signal_at(&self.ends.place, self.pid, libc::SIGKILL);
                     break;
                 }
             };
@@ -233,7 +237,7 @@ impl Terminal {
         if inner.is_to_end && self.kill_at.is_none() {
             self.kill_at = Some(Instant::now() + GRACE);
             for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGCONT] {
-                self.registry.signal(self.pid, signal);
+                self.registry.signal_at(&self.ends.place, self.pid, signal);
             }
         }
     }
@@ -536,7 +540,8 @@ impl Terminal {
 
     fn check_end(&mut self) {
         if self.kill_at.is_some_and(|at| at <= Instant::now()) {
-            self.registry.signal(self.pid, libc::SIGKILL);
+            self.registry
+                .signal_at(&self.ends.place, self.pid, libc::SIGKILL);
             self.kill_at = Some(Instant::now() + GRACE);
         }
     }

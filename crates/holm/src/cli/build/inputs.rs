@@ -4,7 +4,7 @@ use super::no_room;
 use holm_config::trust::digest_of;
 use holm_core::dockerignore::DockerIgnore;
 use holm_core::image_build::{
-    Dockerfile, ImageBuild, LONGEST_DOCKERFILE, reaches_out, without_frontend,
+    Dockerfile, FeatureFiles, ImageBuild, LONGEST_DOCKERFILE, reaches_out, without_frontend,
 };
 use holm_core::image_reference::ImageReference;
 use holm_core::{Code, Fault};
@@ -27,6 +27,14 @@ pub struct Inputs {
     pub image: ImageReference,
     dockerfile: String,
     context: PathBuf,
+    files: Vec<TreeFile>,
+    features: Vec<Feature>,
+}
+
+/// The files of one feature of a Dev Container.
+#[derive(Clone, Debug)]
+struct Feature {
+    directory: PathBuf,
     files: Vec<TreeFile>,
 }
 
@@ -65,6 +73,10 @@ impl Inputs {
                 hint,
             ));
         }
+        let dockerfile = match &build.features {
+            Some(features) => features.appended_to(&dockerfile),
+            None => dockerfile,
+        };
         if dockerfile.len() > LONGEST_DOCKERFILE {
             return Err(finder.wrong(format!("its {} is too long", build.file())));
         }
@@ -92,14 +104,41 @@ impl Inputs {
             Err(_) => false,
         };
         let files: Vec<TreeFile> = all.iter().filter(is_seen).cloned().collect();
-        let image = name(build, &dockerfile, &files);
+        let features = finder.features(build)?;
+        let image = name(build, &dockerfile, &files, &features);
         let image = image.ok_or_else(|| finder.wrong("it has no name".to_owned()))?;
         Ok(Self {
             image,
             dockerfile,
             context,
             files,
+            features,
         })
+    }
+
+    /// Each feature has a directory of its own in the context, whatever the project's `.dockerignore` says.
+    fn write_features(&self, tree: &Tree, context: &Path) -> Result<(), Fault> {
+        let all = context.join(FeatureFiles::DIRECTORY);
+        if !self.features.is_empty() {
+            std::fs::create_dir_all(&all).map_err(no_room)?;
+        }
+        for (number, feature) in self.features.iter().enumerate() {
+            let place = all.join(number.to_string());
+            let export = Export {
+                top: &feature.directory,
+                to: &place,
+                cancel: &Cancel::default(),
+            };
+            tree.export(&feature.files, &export)?;
+        }
+        let ignore = context.join(IGNORE);
+        if !self.features.is_empty() && ignore.is_file() {
+            let mut text = std::fs::read_to_string(&ignore).map_err(no_room)?;
+            let directory = FeatureFiles::DIRECTORY;
+            text.push_str(&format!("\n!{directory}\n!{directory}/**\n"));
+            std::fs::write(&ignore, text).map_err(no_room)?;
+        }
+        Ok(())
     }
 
     /// Writes the context and the Dockerfile into a directory.
@@ -110,13 +149,19 @@ impl Inputs {
             cancel: &Cancel::default(),
         };
         tree.export(&self.files, &export)?;
+        self.write_features(tree, &to.join(CONTEXT))?;
         let text = without_frontend(&self.dockerfile);
         std::fs::write(to.join(DOCKERFILE), text).map_err(no_room)
     }
 }
 
 /// The name for exactly these inputs, whatever builder there is.
-fn name(build: &ImageBuild, dockerfile: &str, files: &[TreeFile]) -> Option<ImageReference> {
+fn name(
+    build: &ImageBuild,
+    dockerfile: &str,
+    files: &[TreeFile],
+    features: &[Feature],
+) -> Option<ImageReference> {
     let mut hash = Sha256::new();
     // Each part with its length, so that no two inputs read alike.
     let mut add = |part: &[u8]| {
@@ -138,6 +183,16 @@ fn name(build: &ImageBuild, dockerfile: &str, files: &[TreeFile]) -> Option<Imag
         add(&[file.kind as u8]);
         add(file.object.as_bytes());
     }
+    for feature in features {
+        add(b"feature");
+        for file in &feature.files {
+            let below = file.path.strip_prefix(&feature.directory);
+            let below = below.unwrap_or(&file.path);
+            add(below.as_os_str().as_encoded_bytes());
+            add(&[file.kind as u8]);
+            add(file.object.as_bytes());
+        }
+    }
     let digits = hash.finalize();
     let key: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
     ImageReference::built(&key)
@@ -146,6 +201,30 @@ fn name(build: &ImageBuild, dockerfile: &str, files: &[TreeFile]) -> Option<Imag
 // === impl Finder ===
 
 impl Finder<'_> {
+    /// The files of the features, by their directories. A link may lead out of the tree, so none is taken.
+    fn features(&self, build: &ImageBuild) -> Result<Vec<Feature>, Fault> {
+        let directories = build.features.iter().flat_map(|it| &it.directories);
+        let features = directories.map(|directory| {
+            let directory = PathBuf::from(directory);
+            let own = self
+                .all
+                .iter()
+                .filter(|file| file.path.starts_with(&directory));
+            let files: Vec<TreeFile> = own.cloned().collect();
+            let mut links = files.iter().filter(|file| file.kind == TreeFileKind::Link);
+            if let Some(link) = links.next() {
+                let path = link.path.display().to_string();
+                let what = format!(
+                    "its feature has the link {}, and a feature has plain files",
+                    path.escape_debug()
+                );
+                return Err(self.wrong(what));
+            }
+            Ok(Feature { directory, files })
+        });
+        features.collect()
+    }
+
     fn needed(&self, path: &str) -> Result<String, Fault> {
         let found = self.text(path)?;
         found.ok_or_else(|| self.wrong(format!("the commit has no file {}", path.escape_debug())))

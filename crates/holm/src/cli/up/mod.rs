@@ -6,6 +6,7 @@
 mod bring;
 mod create;
 mod include;
+mod initialize;
 mod installed;
 mod notes;
 mod prepare;

@@ -3,6 +3,7 @@
 use super::UpArgs;
 use super::bring::Bringing;
 use super::include::Included;
+use super::initialize;
 use super::notes::{LeftBehind, has_notable};
 use super::start::Start;
 use crate::cli::Context;
@@ -120,13 +121,30 @@ pub async fn prepare(
     })
 }
 
-/// The images of services that are built from the project's own Dockerfiles.
+/// Runs the approved commands for this machine, if a workspace is made.
+async fn initialize(
+    building: &Building<'_>,
+    origin: &Origin,
+    arguments: &UpArgs,
+    check: &TrustCheck,
+) -> Result<(), Fault> {
+    let container = origin.config.dev_container.as_ref();
+    if container.is_none_or(|it| it.initialize.is_empty())
+        || all_exist(building.client, check, arguments).await?
+    {
+        return Ok(());
+    }
+    initialize::run(building.context, building.checkout, &origin.config).await
+}
+
+/// The images of services that are built from the project's own Dockerfiles, after the commands for this machine.
 async fn built(
     building: Building<'_>,
     origin: &Origin,
     arguments: &UpArgs,
     check: &TrustCheck,
 ) -> Result<Built, Fault> {
+    initialize(&building, origin, arguments, check).await?;
     let builds = origin.config.image_builds();
     let builds = builds.map(|(name, build)| (name.to_string(), build.clone()));
     let builds: Vec<_> = builds.collect();
