@@ -127,6 +127,7 @@ fn begin<'a>(
         streams: Some(PIPES),
         is_run: true,
         user: None,
+        limits: Vec::new(),
     };
     let started = registry.start(spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));

@@ -188,6 +188,7 @@ impl Sessions {
             streams: None,
             is_run: false,
             user: None,
+            limits: Vec::new(),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry.start(spawn, exit_inside).map_err(broken)?;
