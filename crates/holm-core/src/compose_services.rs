@@ -3,6 +3,8 @@
 //! Everything that is not an error and has no effect here is a warning. Names of the file become names of the
 //! workspace: `My_Web` is `my-web`, and programs find it by both.
 
+mod instances;
+mod limits;
 mod steps;
 mod watches;
 
@@ -10,10 +12,11 @@ use crate::compose::{
     Build, Condition, Grant, Healthcheck, Material, MountKind, Service as FromFile, Stack,
 };
 use crate::config::{self, Image, Name, Place, Policy, Probe, Ready, Restart, Volume};
-use crate::container::{Attachment, Container, Mount, OwnNetwork, Published, Source};
+use crate::container::{Attachment, Container, Input, Mount, OwnNetwork, Published, Source};
 use crate::image_build::{ImageBuild, WrittenBuild};
 use crate::image_reference::ImageReference;
 use crate::service_network;
+use instances::Instance;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -47,14 +50,20 @@ pub fn translate(stack: &Stack) -> Result<Translated, Vec<String>> {
         errors: Vec::new(),
         taken: BTreeSet::new(),
     };
-    if stack.services.len() > service_network::MOST {
+    let all = stack.services.values().map(instances::number_of);
+    let all = all.fold(0_usize, usize::saturating_add);
+    if all.max(stack.services.len()) > service_network::MOST {
         let most = service_network::MOST;
         return Err(vec![format!("there are more than {most} services")]);
     }
     work.name_services();
     work.reserve_ports();
-    for (number, (name, service)) in stack.services.iter().enumerate() {
-        work.service(number, name, service);
+    let mut number = 0;
+    for (name, service) in &stack.services {
+        for instance in work.instances(name, service) {
+            work.service(number, &instance, service);
+            number += 1;
+        }
     }
     if work.errors.is_empty() {
         Ok(work.done)
@@ -110,35 +119,29 @@ impl<'a> Work<'a> {
     fn reserve_ports(&mut self) {
         for (name, service) in &self.stack.services {
             for port in &service.ports {
-                let Some(wanted) = port.published.as_deref().and_then(first_of_range) else {
+                let Some(range) = port.published.as_deref() else {
                     continue;
                 };
-                if port.protocol != "udp" && !self.taken.insert(wanted) {
-                    self.errors.push(format!(
-                        "`services.{name}.ports` publishes port {wanted}, which another service publishes too"
-                    ));
+                let wanted = (0..instances::number_of(service))
+                    .filter_map(|number| instances::port(range, number));
+                for wanted in wanted {
+                    if port.protocol != "udp" && !self.taken.insert(wanted) {
+                        self.errors.push(format!(
+                            "`services.{name}.ports` publishes port {wanted}, which another service publishes too"
+                        ));
+                    }
                 }
             }
         }
     }
 
-    fn service(&mut self, number: usize, name: &'a str, service: &'a FromFile) {
-        let Some(short) = self.names.get(name).cloned() else {
-            return;
-        };
-        match instances(service) {
-            Some(0) => {
-                self.warn(name, "scale", "is 0, so the service does not run");
-                return;
-            }
-            Some(1) | None => {}
-            Some(_) => self.warn(name, "scale", "is more than 1; one instance runs"),
-        }
+    fn service(&mut self, number: usize, instance: &Instance<'a>, service: &'a FromFile) {
+        let (name, short) = (instance.of, instance.name.clone());
         let Some((reference, build)) = self.image(name, service) else {
             return;
         };
         let (depends_on, begins_after) = self.dependencies(service);
-        let published = self.published(&short, name, service);
+        let published = self.published(instance, service);
         let mounts = self.mounts(name, service);
         let container = Container {
             name: name.to_owned(),
@@ -159,6 +162,13 @@ impl<'a> Work<'a> {
             begins_after,
             post_start: self.hooks(name, "post_start", &service.post_start),
             pre_stop: self.hooks(name, "pre_stop", &service.pre_stop),
+            input: match (service.tty, service.stdin_open) {
+                (true, _) => Input::Terminal,
+                (false, true) => Input::Open,
+                (false, false) => Input::Nothing,
+            },
+            limits: self.limits(name, service),
+            sysctls: self.sysctls(name, service),
         };
         let (on_assign, rebuild_when) = watches::on_assign(service, &container.watches);
         let translated = config::Service {
@@ -262,12 +272,13 @@ impl<'a> Work<'a> {
             };
             let needed = &self.stack.services[other];
             let is_checked = needed.healthcheck.is_some();
-            if instances(needed) == Some(0) {
-                // It has no instance to wait for.
-            } else if dependency.condition == Condition::Started && is_checked {
-                running.push(short.to_string());
-            } else {
-                ready.push(short.clone());
+            // Without an instance there is nothing to wait for.
+            for instance in instances::names(short, needed) {
+                if dependency.condition == Condition::Started && is_checked {
+                    running.push(instance.to_string());
+                } else {
+                    ready.push(instance);
+                }
             }
         }
         (ready, running)
@@ -282,7 +293,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    fn published(&mut self, short: &Name, name: &str, service: &FromFile) -> Vec<Published> {
+    fn published(&mut self, instance: &Instance<'a>, service: &FromFile) -> Vec<Published> {
+        let (name, short) = (instance.of, &instance.name);
         let mut published: Vec<Published> = Vec::new();
         for port in &service.ports {
             if port.protocol == "udp" {
@@ -293,7 +305,14 @@ impl<'a> Work<'a> {
                 );
                 continue;
             }
-            let wanted = port.published.as_deref().and_then(first_of_range);
+            let wanted = match port.published.as_deref() {
+                None => None,
+                Some(range) => match instances::port(range, instance.number) {
+                    // The first instances have the ports.
+                    None => continue,
+                    port => port,
+                },
+            };
             let number = wanted.unwrap_or_else(|| self.free_port(port.target));
             let Some(outside) = NonZeroU16::new(number) else {
                 continue;
@@ -416,6 +435,11 @@ impl<'a> Work<'a> {
                 }
             }
         }
+        mounts.extend(service.shm_size.map(|size| Mount {
+            source: Source::Memory { size: Some(size) },
+            target: PathBuf::from("/dev/shm"),
+            read_only: false,
+        }));
         mounts.retain(|mount| mount.target.is_absolute());
         // A mount below another one comes later.
         mounts.sort_by_key(|mount| mount.target.components().count());
@@ -486,12 +510,6 @@ impl<'a> Work<'a> {
     }
 }
 
-/// How many instances the file asks for.
-fn instances(service: &FromFile) -> Option<u64> {
-    let replicas = service.deploy.as_ref().and_then(|deploy| deploy.replicas);
-    service.scale.or(replicas)
-}
-
 /// A path of the file: below the root of the tree, or of the host.
 fn bound(path: &str, create: bool) -> Source {
     let is_outside = path.starts_with(['/', '~']) || path == ".." || path.starts_with("../");
@@ -540,11 +558,6 @@ fn given(variables: &BTreeMap<String, Option<String>>) -> Vec<(String, String)> 
         .iter()
         .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
         .collect()
-}
-
-/// The first port of `8080` or `8080-8090`.
-fn first_of_range(text: &str) -> Option<u16> {
-    text.split('-').next()?.parse().ok()
 }
 
 fn ready(check: &Healthcheck) -> Option<Ready> {

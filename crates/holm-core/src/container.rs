@@ -44,6 +44,53 @@ pub struct Container {
     /// What happens when files of the tree change while it runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<Watch>,
+    #[serde(default, skip_serializing_if = "Input::is_nothing")]
+    pub input: Input,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<ResourceLimit>,
+    /// Settings of its network namespace (`net.…`).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// What its program reads from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// The end of a file.
+    #[default]
+    Nothing,
+    /// A pipe that nobody writes to.
+    Open,
+    /// A terminal that nobody types into. Its output goes there, too.
+    Terminal,
+}
+
+/// A resource limit of each of its processes. The workspace's own limits hold in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceLimit {
+    pub resource: Resource,
+    /// `None`: without a limit.
+    pub soft: Option<u64>,
+    pub hard: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resource {
+    Cpu,
+    Data,
+    Fsize,
+    Locks,
+    Memlock,
+    Msgqueue,
+    Nofile,
+    Nproc,
+    Rss,
+    Rttime,
+    Sigpending,
+    Stack,
 }
 
 /// A command that runs beside a service's own program.
@@ -155,6 +202,38 @@ pub struct OwnNetwork {
 pub struct Published {
     pub port: u16,
     pub target: u16,
+}
+
+// === impl Input ===
+
+impl Input {
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
+}
+
+// === impl Resource ===
+
+impl Resource {
+    /// By its name in a Compose file.
+    pub fn named(name: &str) -> Option<Self> {
+        const ALL: [(&str, Resource); 12] = [
+            ("cpu", Resource::Cpu),
+            ("data", Resource::Data),
+            ("fsize", Resource::Fsize),
+            ("locks", Resource::Locks),
+            ("memlock", Resource::Memlock),
+            ("msgqueue", Resource::Msgqueue),
+            ("nofile", Resource::Nofile),
+            ("nproc", Resource::Nproc),
+            ("rss", Resource::Rss),
+            ("rttime", Resource::Rttime),
+            ("sigpending", Resource::Sigpending),
+            ("stack", Resource::Stack),
+        ];
+        let found = ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, resource)| *resource)
+    }
 }
 
 // === impl Watch ===

@@ -53,10 +53,19 @@ pub fn hosts(services: &[Service], service: &Service, gateway: Ipv4Addr) -> Stri
         .and_then(Service::container)
         .map(|container| &container.network)
     {
+        let mut addresses: BTreeMap<&str, BTreeSet<Ipv4Addr>> = BTreeMap::new();
         for (other, network) in with_own_network(services) {
             for name in names_for(own, other, network) {
-                lines.insert(format!("{} {name}", network.address));
+                addresses.entry(name).or_default().insert(network.address);
             }
+        }
+        for (name, found) in addresses {
+            // Programs take the first address of the file only. The resolver says all of several instances.
+            let address = match found.contains(&own.address) {
+                true => Some(&own.address),
+                false => found.first().filter(|_| found.len() == 1),
+            };
+            lines.extend(address.map(|address| format!("{address} {name}")));
         }
         for (name, address) in &own.hosts {
             lines.insert(match address.as_str() {

@@ -3,6 +3,7 @@
 
 use crate::room::{RoomInit, RoomPlan, RoomSignal};
 use crate::wire::{Domain, Mounted, Pair};
+use holm_core::container::ResourceLimit;
 use holm_core::egress::Policy;
 use holm_core::image_users::User;
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
@@ -114,6 +115,9 @@ pub trait System {
 
     /// The program starts as this user of a room, who gets its standard streams.
     fn become_user(&self, command: &mut Command, user: User);
+
+    /// The program starts with these limits, as far as this process may give them.
+    fn limit(&self, command: &mut Command, limits: &[ResourceLimit]);
 
     /// The new process does this work instead of executing the program, and ends with its code. It has its three
     /// streams and no other descriptor.

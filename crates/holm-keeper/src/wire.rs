@@ -12,6 +12,7 @@ mod secrets;
 pub use defence::{Defence, switched_off};
 pub use frame::{control_frame, frame, read_control, send_answer, take_frame};
 
+use holm_core::container::ResourceLimit;
 use holm_core::egress::Carried;
 use holm_core::exec::{ExecRequest, Resume};
 use holm_core::image_users::User;
@@ -394,6 +395,9 @@ pub struct Spawn {
     /// `None`: the user that init is.
     #[serde(default)]
     pub user: Option<User>,
+    /// Of each of its processes.
+    #[serde(default)]
+    pub limits: Vec<ResourceLimit>,
 }
 
 /// The target of one of the three streams.

@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 const USERS: &str = "/etc/subuid";
 const GROUPS: &str = "/etc/subgid";
@@ -30,6 +31,8 @@ pub enum Missing {
     Range { file: &'static str, name: String },
     #[error("{0} is missing, or is not set-user-id")]
     Tool(&'static str),
+    #[error("the ranges of ids cannot be mapped: {0}")]
+    Refused(String),
 }
 
 /// The ranges that this process's user may use.
@@ -55,6 +58,17 @@ pub fn find() -> Result<SubIds, Missing> {
     Ok(ids)
 }
 
+/// The same, tried out: a machine may have ranges and not let anything map them. Tried once, if it works.
+pub fn usable() -> Result<SubIds, Missing> {
+    static TRIED: OnceLock<SubIds> = OnceLock::new();
+    let ids = find()?;
+    if TRIED.get() == Some(&ids) {
+        return Ok(ids);
+    }
+    try_to_map(&ids).map_err(|error| Missing::Refused(error.to_string()))?;
+    Ok(*TRIED.get_or_init(|| ids))
+}
+
 /// How to get what is missing.
 pub fn fix(missing: &Missing) -> String {
     match missing {
@@ -63,6 +77,10 @@ pub fn fix(missing: &Missing) -> String {
             format!(
                 "as root: `usermod --add-subuids 100000-{last} --add-subgids 100000-{last} {name}`, with numbers that no other line has"
             )
+        }
+        Missing::Refused(_) => {
+            "correct /etc/subuid and /etc/subgid; inside of a container, its own ranges count"
+                .to_owned()
         }
         Missing::Tool(_) => {
             "install `uidmap` (Debian, Ubuntu) or `shadow-utils` (Fedora)".to_owned()
@@ -88,7 +106,7 @@ pub fn map(pid: i32, ids: &SubIds, own: OwnIds) -> io::Result<()> {
 }
 
 /// Maps the ranges in a user namespace of a process that only waits.
-pub fn try_to_map(ids: &SubIds) -> io::Result<()> {
+fn try_to_map(ids: &SubIds) -> io::Result<()> {
     let mut waiting = Command::new(OWN_PROGRAM);
     waiting.arg(ROLE).env_clear().stdin(Stdio::piped());
     let mut waiting = waiting.stdout(Stdio::piped()).spawn()?;

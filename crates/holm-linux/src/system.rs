@@ -3,6 +3,7 @@
 use crate::domain;
 use crate::open_files;
 use crate::sys;
+use holm_core::container::{Resource, ResourceLimit};
 use holm_core::image_users::User;
 use holm_keeper::platform::{System, Terminal, Work};
 use holm_keeper::wire::Domain;
@@ -50,6 +51,17 @@ impl System for Kernel {
         Ok(())
     }
 
+    fn limit(&self, command: &mut Command, limits: &[ResourceLimit]) {
+        for limit in limits {
+            let ResourceLimit {
+                resource,
+                soft,
+                hard,
+            } = *limit;
+            sys::command::with_limit(command, number_of(resource), soft, hard);
+        }
+    }
+
     fn become_user(&self, command: &mut Command, user: User) {
         sys::command::as_user(command, user);
     }
@@ -57,4 +69,22 @@ impl System for Kernel {
     fn instead_of_executing(&self, command: &mut Command, work: Work) {
         sys::command::instead_of_executing(command, move || work(&Kernel));
     }
+}
+
+fn number_of(resource: Resource) -> i32 {
+    let number = match resource {
+        Resource::Cpu => libc::RLIMIT_CPU,
+        Resource::Data => libc::RLIMIT_DATA,
+        Resource::Fsize => libc::RLIMIT_FSIZE,
+        Resource::Locks => libc::RLIMIT_LOCKS,
+        Resource::Memlock => libc::RLIMIT_MEMLOCK,
+        Resource::Msgqueue => libc::RLIMIT_MSGQUEUE,
+        Resource::Nofile => libc::RLIMIT_NOFILE,
+        Resource::Nproc => libc::RLIMIT_NPROC,
+        Resource::Rss => libc::RLIMIT_RSS,
+        Resource::Rttime => libc::RLIMIT_RTTIME,
+        Resource::Sigpending => libc::RLIMIT_SIGPENDING,
+        Resource::Stack => libc::RLIMIT_STACK,
+    };
+    number as i32
 }

@@ -65,6 +65,16 @@ pub fn mount(node: &Node) -> Option<String> {
     Some(format!("mounts `{}` of the host{note}", short(&path)))
 }
 
+/// Settings of the kernel that are not those of a network namespace.
+pub fn beyond_network(node: &Node) -> Option<String> {
+    let Value::Table(entries) = &node.value else {
+        return not_empty(node);
+    };
+    let names = entries.iter().map(|entry| entry.key.as_str());
+    let names: Vec<&str> = names.filter(|name| !name.starts_with("net.")).collect();
+    (!names.is_empty()).then(|| format!("names {}", short(&names.join(", "))))
+}
+
 pub fn host_namespace(node: &Node) -> Option<String> {
     let text = node.written()?;
     let is_host = text == "host" || text.starts_with("container:");

@@ -2,8 +2,8 @@
 //! generated from the keys of a service.
 
 use super::ask::{
-    always, build_network, external, gpu, host_namespace, host_network, in_parts, mount, not_empty,
-    of_container, outside, outside_files, set,
+    always, beyond_network, build_network, external, gpu, host_namespace, host_network, in_parts,
+    mount, not_empty, of_container, outside, outside_files, set,
 };
 use super::shape::Verdict::{Done, Ignored, Refused, Trust, Unused};
 use super::shape::{Key, Shape};
@@ -121,18 +121,18 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     read_only: Done, Shape::Flag, "";
     restart: Done, Shape::Text, "";
     runtime: Ignored, Shape::Text, "holm starts the program itself";
-    scale: Done, Shape::Integer, "0: the service does not run; more than 1: one instance runs";
+    scale: Done, Shape::Integer, "instances `web`, `web-2`, …; a fixed port leads to the first";
     secrets: Done, GRANTS, "";
     security_opt: Trust(not_empty), Shape::Unique, "weakens the isolation";
-    shm_size: Unused, Shape::Size, "programs have the workspace's /dev/shm";
-    stdin_open: Unused, Shape::Flag, "services have no input";
+    shm_size: Done, Shape::Size, "without it programs have the workspace's /dev/shm";
+    stdin_open: Done, Shape::Flag, "the input stays open; nothing is written to it";
     stop_grace_period: Done, Shape::Duration, "";
     stop_signal: Done, Shape::Text, "";
     storage_opt: Ignored, Shape::Any, "the workspace's disk limit holds for all services";
-    sysctls: Trust(not_empty), Shape::Map, "changes settings of the kernel";
+    sysctls: Trust(beyond_network), Shape::Map, "only what does not begin with `net.` needs approval";
     tmpfs: Done, Shape::Unique, "";
-    tty: Unused, Shape::Flag, "services have no terminal";
-    ulimits: Unused, Shape::Named(&ULIMIT), "programs have the workspace's limits";
+    tty: Done, Shape::Flag, "a terminal that nothing is typed into";
+    ulimits: Done, Shape::Named(&ULIMIT), "never above the workspace's own limits";
     use_api_socket: Trust(set), Shape::Flag, "the engine's socket controls the host";
     user: Done, Shape::Text, "";
     userns_mode: Trust(host_namespace), Shape::Text, "only `host` needs approval";

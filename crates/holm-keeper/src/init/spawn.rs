@@ -112,6 +112,7 @@ fn start(
     };
     let prepared = system.prepare(&mut command, terminal, spawn.domain);
     prepared.map_err(cannot)?;
+    system.limit(&mut command, &spawn.limits);
     if let Some(user) = spawn.user {
         system.become_user(&mut command, user);
     }

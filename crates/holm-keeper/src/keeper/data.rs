@@ -119,6 +119,7 @@ fn inside(registry: &Registry, word: &str, streams: [StdStream; 3]) -> Spawn {
         streams: Some(streams),
         is_run: false,
         user: None,
+        limits: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use holm_core::container::ResourceLimit;
 use holm_core::egress::Policy;
 use holm_core::image_users::User;
 use holm_core::isolation::Isolation;
@@ -279,6 +280,10 @@ impl System for PlainSystem {
 
     fn prepare(&self, command: &mut Command, terminal: Terminal, _: Domain) -> io::Result<()> {
         Kernel.prepare(command, terminal, Domain::Shared)
+    }
+
+    fn limit(&self, command: &mut Command, limits: &[ResourceLimit]) {
+        Kernel.limit(command, limits);
     }
 
     fn become_user(&self, command: &mut Command, user: User) {

@@ -259,7 +259,7 @@ async fn start_keeper(
     dirs: &WorkspaceDirs,
     protection: Protection,
 ) -> Result<Status, Fault> {
-    users::decide(dirs, spec)?;
+    let sub_ids = users::decide(dirs, spec)?;
     let volumes = volume::mounts(driver, spec, dirs).await?;
     if !spec.secrets.is_empty() {
         // A workspace older than its first secret does not have the directory yet.
@@ -274,6 +274,7 @@ async fn start_keeper(
     };
     let mut plan = plan(driver, spec, dirs, protection)?;
     plan.keeper.volumes = volumes;
+    plan.sub_ids = sub_ids;
     // Services, and the rooms they run in, start only when the tree has the right content.
     if protection == Protection::On {
         plan.keeper.rooms = rooms::plan(driver, spec, dirs, plan.sub_ids).await?;
@@ -416,7 +417,8 @@ fn plan(
         bundles: Vec::new(),
         siblings: siblings::shown(&driver.layout, &project, spec)
             .map_err(|error| disk_fault(error, format!("cannot show siblings to {}", spec.id)))?,
-        sub_ids: users::decide(dirs, spec)?,
+        // What the workspace was decided to have.
+        sub_ids: None,
     })
 }
 

@@ -32,7 +32,7 @@ pub fn decide(dirs: &WorkspaceDirs, spec: &WorkspaceSpec) -> Result<Option<SubId
             // Rooms of an earlier release had one user.
             let ids = match dirs.rooms().exists() || is_off {
                 true => None,
-                false => sub_ids::find().ok(),
+                false => sub_ids::usable().ok(),
             };
             write(&dirs.dir, ids).map_err(disk)?;
             Ok(ids)
@@ -63,7 +63,7 @@ pub fn shortcomings(layout: &Layout, spec: &WorkspaceSpec) -> Vec<String> {
     }
     let found = WorkspaceId::parse(&spec.id).ok();
     let found = found.and_then(|id| decided(&layout.workspace(&id).dir).ok());
-    let why = match (found.flatten(), sub_ids::find()) {
+    let why = match (found.flatten(), sub_ids::usable()) {
         (Some(Some(_)), _) | (None, Ok(_)) => return Vec::new(),
         (Some(None), Ok(_)) => {
             "this workspace was made without ranges of ids; a new one has them".to_owned()

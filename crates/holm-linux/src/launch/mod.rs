@@ -78,7 +78,10 @@ pub fn start<T>(
         entrances,
         shares: Shares::of_one(plan),
     };
-    let (mapped, mut say_mapped) = io::pipe().step(Part::User, "make the pipe for the ids")?;
+    let mapping = plan.sub_ids.map(|_| io::pipe()).transpose();
+    let (mapped, say_mapped) = mapping
+        .step(Part::User, "make the pipe for the ids")?
+        .unzip();
     let together = shares::Together::begin(plan);
     let side =
         sys::clone::clone_into(sys::clone::NAMESPACES).step(Part::User, "make the namespaces")?;
@@ -97,14 +100,13 @@ pub fn start<T>(
         sys::clone::Side::Parent { pidfd, pid } => {
             let own = host.user;
             drop((link_inside, report_inside, host, mapped));
-            if let Some(ids) = &plan.sub_ids {
+            if let (Some(ids), Some(mut say_mapped)) = (&plan.sub_ids, say_mapped) {
                 // If this fails, the first process ends, because it reads the end of the pipe.
                 sub_ids::map(pid, ids, own).step(Part::User, "map the ranges of ids")?;
                 say_mapped
                     .write_all(&[1])
                     .step(Part::User, "say that the ids are mapped")?;
             }
-            drop(say_mapped);
             let done = meanwhile(pid).inspect_err(|_| {
                 // It would also die with this process, which has to clean up first.
                 let _ = pidfd_send_signal(&pidfd, Signal::KILL);
@@ -162,13 +164,13 @@ fn become_init(
     host: HostSide,
     link: UnixStream,
     report: &io::PipeWriter,
-    mapped: io::PipeReader,
+    mapped: Option<io::PipeReader>,
 ) -> Result<Never, LaunchFailure> {
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     enter_group(host.entrances).step(Part::Other, "enter the control group")?;
-    let mapped = match &plan.sub_ids {
+    let mapped = match mapped {
         None => map_user(host.user),
-        Some(_) => await_mapping(mapped),
+        Some(mapped) => await_mapping(mapped),
     };
     mapped.step(Part::User, "map the user into the namespace")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;

@@ -15,6 +15,7 @@ use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::Doorway;
 use rustix::net::netlink as family;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
@@ -68,7 +69,8 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
         };
         let name = &services[index].name;
         let number = FIRST + index as u32;
-        let namespace = namespace(&home, number, ends)
+        let sysctls = services[index].container().map(|it| &it.sysctls);
+        let namespace = namespace(&home, number, ends, sysctls)
             .step(Part::Network, &format!("make the network of {name}"))?;
         let index = index as u32;
         made.doorways.extend([
@@ -82,9 +84,17 @@ pub fn make(plan: &LaunchPlan, workspace: Ipv4Addr) -> Result<Made, LaunchFailur
 }
 
 /// A namespace, with a way to the workspace's if it has an address.
-fn namespace(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<Namespace> {
+fn namespace(
+    home: &OwnedFd,
+    number: u32,
+    ends: Option<Ends>,
+    sysctls: Option<&BTreeMap<String, String>>,
+) -> io::Result<Namespace> {
     sys::process::own_network_namespace()?;
-    let made = inside(home, number, ends);
+    let made = inside(home, number, ends).and_then(|made| {
+        set_all(sysctls)?;
+        Ok(made)
+    });
     // Whatever happened, the thread goes back to where it came from.
     move_into_link_name_space(home.as_fd(), Some(LinkNameSpaceType::Network))?;
     let made = made?;
@@ -114,6 +124,16 @@ fn inside(home: &OwnedFd, number: u32, ends: Option<Ends>) -> io::Result<Namespa
         file: current()?,
         diagnosis: netlink::open(Some(family::SOCK_DIAG))?,
     })
+}
+
+/// Settings of the namespace that this thread is in. The reader of the file lets only plain names pass.
+fn set_all(sysctls: Option<&BTreeMap<String, String>>) -> io::Result<()> {
+    for (name, value) in sysctls.into_iter().flatten() {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        std::fs::write(&path, value)
+            .map_err(|error| io::Error::new(error.kind(), format!("set {name}: {error}")))?;
+    }
+    Ok(())
 }
 
 /// Interfaces that are made from here on have no IPv6: the packets that it sends by itself would be refused and

@@ -137,30 +137,17 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
 /// Whether services of images have several users.
 fn users_of_images() -> Check {
     const NAME: &str = "users of images";
-    let found = sub_ids::find().map_err(|missing| {
-        let detail = format!("one for each service: {missing}");
-        Check::optional(NAME, detail, Some(sub_ids::fix(&missing)))
-    });
-    let ids = match found {
-        Ok(ids) => ids,
-        Err(check) => return check,
-    };
-    let SubIds { users, groups } = ids;
-    match sub_ids::try_to_map(&ids) {
-        Ok(()) => {
+    match sub_ids::usable() {
+        Ok(SubIds { users, groups }) => {
             let detail = format!(
                 "{} from {} on, and {} groups from {} on",
                 users.count, users.first, groups.count, groups.first
             );
             Check::optional(NAME, detail, None)
         }
-        Err(error) => {
-            let fix = "correct /etc/subuid and /etc/subgid; `newuidmap` says what it refuses";
-            Check::optional(
-                NAME,
-                format!("they cannot be mapped: {error}"),
-                Some(fix.to_owned()),
-            )
+        Err(missing) => {
+            let detail = format!("one for each service: {missing}");
+            Check::optional(NAME, detail, Some(sub_ids::fix(&missing)))
         }
     }
 }

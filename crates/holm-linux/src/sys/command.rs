@@ -63,6 +63,23 @@ pub fn as_user(command: &mut Command, user: User) {
     unsafe { command.pre_exec(become_it) };
 }
 
+/// Starts the program with a limit, `None` for none, but never above the hard limit of this process.
+pub fn with_limit(command: &mut Command, resource: i32, soft: Option<u64>, hard: Option<u64>) {
+    let set = move || {
+        // SAFETY: an all-zero `rlimit` is a valid value.
+        let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+        // SAFETY: the kernel writes `limit`, which lives on this stack.
+        check(unsafe { libc::getrlimit(resource as _, &raw mut limit) }.into())?;
+        limit.rlim_max = limit.rlim_max.min(hard.unwrap_or(libc::RLIM_INFINITY));
+        limit.rlim_cur = limit.rlim_max.min(soft.unwrap_or(libc::RLIM_INFINITY));
+        // SAFETY: the kernel reads `limit`, which lives on this stack.
+        check(unsafe { libc::setrlimit(resource as _, &raw const limit) }.into())?;
+        io::Result::Ok(())
+    };
+    // SAFETY: `set` makes system calls only: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(set) };
+}
+
 /// Starts the program with this limit of open files.
 pub fn with_open_files(command: &mut Command, soft: u64, hard: u64) {
     let limit = libc::rlimit {

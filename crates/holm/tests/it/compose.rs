@@ -399,3 +399,78 @@ fn names_over_dns_and_commands_beside_a_program() {
     let (before, ending) = (app.find("before the end"), app.find("ending"));
     assert!(before < ending, "{app}");
 }
+
+/// Several instances, UDP between services, a terminal, an input that stays open, limits and settings of the network.
+const DETAILS: &str = r#"
+services:
+  web:
+    image: node:22
+    command: [node, -e, "require('http').createServer((_, reply) => reply.end(require('os').networkInterfaces().eth0?.[0].address ?? JSON.stringify(require('os').networkInterfaces()))).listen(80)"]
+    scale: 3
+    ports: ["8080-8081:80"]
+  clock:
+    image: node:22
+    command: [node, -e, "const udp = require('dgram').createSocket('udp4'); udp.on('message', (text, from) => udp.send('heard ' + text, from.port, from.address)).bind(7777)"]
+  look:
+    image: node:22
+    depends_on: [web, clock]
+    command:
+      - sh
+      - -c
+      - |
+        [ -t 0 ] && [ -t 1 ] && echo "has a terminal"
+        echo "files $$(ulimit -Sn) $$(ulimit -Hn), queue $$(cat /proc/sys/net/core/somaxconn), memory $$(stat -f -c '%b of %S' /dev/shm)"
+        node -e "require('dns').lookup('web', { all: true }, (_, all) => console.log('found', all.length))"
+        node -e "const udp = require('dgram').createSocket('udp4'); udp.on('message', (text) => { console.log(String(text)); process.exit() }); setInterval(() => udp.send('me', 7777, 'clock'), 100)"
+        echo looked
+        exec cat
+    tty: true
+    shm_size: 3m
+    ulimits: {nofile: {soft: 100, hard: 200}}
+    sysctls: {net.core.somaxconn: 77}
+  waits:
+    image: node:22
+    command: [sh, -c, "echo begins; cat; echo ended"]
+    stdin_open: true
+"#;
+
+#[test]
+fn instances_terminals_limits_and_settings_are_as_in_the_file() {
+    let island = Island::new();
+    crate::compose_shapes::node().add(&island, "node:22");
+    let repository = island.repository("shop");
+    repository.write("compose.yaml", DETAILS);
+    repository.write("holm.toml", "[project]\ncompose = \"compose.yaml\"\n");
+    repository.commit("a stack");
+    let made = repository.holm(&["up", "x", "--json"]).json();
+    for name in ["web", "web-2", "web-3", "clock", "look", "waits"] {
+        assert_eq!(service(&made, name)["state"], "ready", "{made}");
+    }
+    let logs = |name: &str| island.holm(&["logs", "x", name]).ok().out();
+    eventually("it has looked", || logs("look").contains("looked"));
+    let said = logs("look");
+    for told in [
+        "has a terminal\n",
+        "files 100 200, queue 77, memory 768 of 4096\n",
+        "found 3\n",
+        "heard me\n",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+    // Each port of the range leads to another instance.
+    let ask = |port: &str| {
+        let url = format!("http://127.0.0.1:{port}/");
+        let mut answer = String::new();
+        eventually("it answers", || {
+            answer = island.inside("x", &["curl", "-s", &url]).out();
+            !answer.is_empty()
+        });
+        answer
+    };
+    assert_ne!(ask("8080"), ask("8081"));
+    assert!(logs("waits").contains("begins") && !logs("waits").contains("ended"));
+    let shown = island.holm(&["show", "x", "--json"]).json();
+    for name in ["look", "waits"] {
+        assert_eq!(service(&shown, name)["state"], "ready", "{shown}");
+    }
+}

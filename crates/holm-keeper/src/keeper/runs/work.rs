@@ -129,6 +129,7 @@ fn begin<'a>(
         streams: Some(PIPES),
         is_run: true,
         user: None,
+        limits: Vec::new(),
     };
     let started = registry.start_at(&place, spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));

@@ -50,6 +50,7 @@ pub fn helper(
         streams: Some(NOTHING),
         is_run: false,
         user: None,
+        limits: Vec::new(),
     };
     match registry.start_behind(place, spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),

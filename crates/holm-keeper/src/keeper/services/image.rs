@@ -10,8 +10,9 @@ use crate::keeper::rooms::Room;
 use crate::keeper::secrets::Receiver;
 use crate::keeper::{Registry, Started};
 use crate::room::RoomPlan;
-use crate::stdio::NOTHING;
+use crate::stdio::{NOTHING, OUTPUTS, PIPES};
 use crate::wire::{Domain, Spawn, StdStream};
+use holm_core::container::{Input, ResourceLimit};
 use holm_core::shell;
 use holm_core::spec::Service;
 use std::io::{self, PipeReader};
@@ -19,6 +20,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Of a service's terminal.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
 
 /// As container programs set it when an image does not.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -32,6 +37,7 @@ pub struct Entered {
     pub room: Arc<Room>,
     plan: RoomPlan,
     domain: Domain,
+    limits: Vec<ResourceLimit>,
 }
 
 /// Makes the room of a service; `None`: the service has no image.
@@ -60,7 +66,14 @@ pub fn entered(registry: &Registry, service: &Service, room: Arc<Room>) -> Optio
         Domain::OwnReading(_) if plan.home_of.is_none() => Domain::Own,
         other => other,
     };
-    Some(Entered { room, plan, domain })
+    let container = service.container();
+    let limits = container.map(|it| it.limits.clone()).unwrap_or_default();
+    Some(Entered {
+        room,
+        plan,
+        domain,
+        limits,
+    })
 }
 
 /// Ends the program and everything else in its room. Returns when nothing is left.
@@ -125,6 +138,20 @@ impl Entered {
         self.plan.helper.as_deref()
     }
 
+    /// The service's own program.
+    pub fn serve(&self, service: &Service, env: Vec<(Vec<u8>, Vec<u8>)>) -> Spawn {
+        let argv = self.argv(service);
+        match service.container().map(|it| it.input).unwrap_or_default() {
+            Input::Nothing => self.spawn(argv, env, OUTPUTS),
+            Input::Open => self.spawn(argv, env, PIPES),
+            Input::Terminal => Spawn {
+                terminal: Some((ROWS, COLUMNS)),
+                streams: None,
+                ..self.spawn(argv, env, OUTPUTS)
+            },
+        }
+    }
+
     /// A program that is started in the room.
     pub fn spawn(
         &self,
@@ -148,6 +175,7 @@ impl Entered {
             streams: Some(streams),
             is_run: false,
             user: self.room.user().cloned(),
+            limits: self.limits.clone(),
         }
     }
 

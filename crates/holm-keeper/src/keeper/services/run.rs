@@ -14,12 +14,14 @@ use super::probe::{Asked, Asking, Probing};
 use super::{Mailbox, environment, helper};
 use crate::inside::END;
 use crate::keeper::place::Place;
+use crate::keeper::program::is_terminal;
 use crate::keeper::secrets::Receiver;
 use crate::keeper::waiting::Waiting;
 use crate::keeper::{KILLED, Registry, Started};
 use crate::logs::{Stream, append, now};
 use crate::stdio::OUTPUTS;
 use crate::wire::{Domain, Spawn};
+use holm_core::container::Input;
 use holm_core::service::{Event, exit_in_words};
 use holm_core::spec::Service;
 use holm_secrets::mask::Masker;
@@ -63,6 +65,8 @@ struct Pump {
     /// The room of a service that runs from an image.
     entered: Option<Entered>,
     outputs: [Output; 2],
+    /// Nothing is written to it.
+    _input: Option<OwnedFd>,
     /// `None`: it has ended.
     exit: Option<PipeReader>,
     probing: Option<Probing>,
@@ -77,6 +81,41 @@ struct Output {
     stream: Stream,
     lines: Lines,
     masker: Masker,
+}
+
+/// The keeper's ends of a program's streams.
+struct Ends {
+    input: Option<OwnedFd>,
+    stdout: OwnedFd,
+    /// `None`: a terminal has both outputs.
+    stderr: Option<OwnedFd>,
+}
+
+// === impl Ends ===
+
+impl Ends {
+    /// Init may be under a guest's control.
+    fn of(service: &Service, ends: Vec<OwnedFd>) -> Option<Self> {
+        let mut ends = ends.into_iter();
+        let input = service.container().map(|it| it.input).unwrap_or_default();
+        Some(match input {
+            Input::Nothing => Self {
+                input: None,
+                stdout: ends.next()?,
+                stderr: Some(ends.next()?),
+            },
+            Input::Open => Self {
+                input: Some(ends.next()?),
+                stdout: ends.next()?,
+                stderr: Some(ends.next()?),
+            },
+            Input::Terminal => Self {
+                input: None,
+                stdout: ends.next().filter(is_terminal)?,
+                stderr: None,
+            },
+        })
+    }
 }
 
 // === impl Run ===
@@ -110,13 +149,13 @@ impl Run {
             Err(error) => (Started::not(&error), None),
         };
         let started = match started {
-            Started::Running { pid, ends } => match <[OwnedFd; 2]>::try_from(ends) {
-                Ok(outputs) => Ok((pid, outputs)),
-                Err(_) => Err((126, "init passed no streams".to_owned())),
+            Started::Running { pid, ends } => match Ends::of(&self.service, ends) {
+                Some(ends) => Ok((pid, ends)),
+                None => Err((126, "init passed no streams".to_owned())),
             },
             Started::Not { code, cause, .. } => Err((code, cause)),
         };
-        let (pid, [out, err]) = match started {
+        let (pid, ends) = match started {
             Ok(started) => started,
             Err((code, cause)) => {
                 if let Some(entered) = entered {
@@ -136,8 +175,8 @@ impl Run {
             beside.begin();
         }
         let known = self.registry.secrets.known();
-        let output = |pipe: OwnedFd, stream| Output {
-            pipe: Some(pipe),
+        let output = |pipe: Option<OwnedFd>, stream| Output {
+            pipe,
             stream,
             lines: Lines::default(),
             masker: Masker::new(known.clone()),
@@ -149,7 +188,11 @@ impl Run {
             },
             entered,
             run: self,
-            outputs: [output(out, Stream::Stdout), output(err, Stream::Stderr)],
+            outputs: [
+                output(Some(ends.stdout), Stream::Stdout),
+                output(ends.stderr, Stream::Stderr),
+            ],
+            _input: ends.input,
             exit,
             missing: Missing::default(),
             not_before: None,
@@ -200,7 +243,7 @@ impl Run {
         };
         env.extend(given.variables);
         let started = if let Some(entered) = entered {
-            let spawn = entered.spawn(entered.argv(&self.service), env, OUTPUTS);
+            let spawn = entered.serve(&self.service, env);
             self.registry
                 .start_in_room(&entered.room, spawn, exit_inside)?
         } else {
@@ -216,6 +259,7 @@ impl Run {
                 streams: Some(OUTPUTS),
                 is_run: false,
                 user: None,
+                limits: Vec::new(),
             };
             self.registry.start_behind(&place, spawn, exit_inside)?
         };
@@ -369,6 +413,8 @@ impl Pump {
         output.masker.set_known(&self.run.registry.secrets.known());
         let masked = output.masker.take(&chunk[..length]);
         output.lines.take(&masked, |line| {
+            // A terminal ends lines with both.
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             is_found = is_found || wanted.is_some_and(|text| contains(line, text));
             missing.heed(line);
             append(&mut records, time, stream, line);

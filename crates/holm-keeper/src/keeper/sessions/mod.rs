@@ -186,6 +186,7 @@ impl Sessions {
             streams: None,
             is_run: false,
             user: None,
+            limits: Vec::new(),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry
