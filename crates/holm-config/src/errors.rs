@@ -125,7 +125,7 @@ pub fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
     let line = text[..line_start].matches('\n').count() + 1;
     let column = text[line_start..start].chars().count() + 1;
 
-    let shown: String = text[line_start..line_end]
+    let shown: String = without_passwords(&text[line_start..line_end])
         .chars()
         .take(LONGEST_LINE)
         .collect();
@@ -148,6 +148,33 @@ pub fn locate(text: &str, span: &Range<usize>, what: &str) -> ConfigError {
         what: clean(what),
         snippet,
     }
+}
+
+/// The line with a star for each character of a password in a URL. A file of settings should have none, and an error is
+/// logged.
+fn without_passwords(line: &str) -> String {
+    let mut shown: Vec<char> = line.chars().collect();
+    let ends = |c: &char| c.is_whitespace() || matches!(c, '"' | '\'');
+    let find = |from: usize, word: &str, shown: &[char]| {
+        let word: Vec<char> = word.chars().collect();
+        (from..shown.len()).find(|at| shown[*at..].starts_with(&word))
+    };
+    let mut from = 0;
+    while let Some(at) = find(from, "://", &shown) {
+        from = at + 3;
+        let rest = &shown[from..];
+        let whole = rest.iter().position(ends).unwrap_or(rest.len());
+        let user = rest[..whole].iter().rposition(|c| *c == '@');
+        let colon = rest[..user.unwrap_or(0)].iter().position(|c| *c == ':');
+        if let (Some(end), Some(start)) = (user, colon) {
+            shown[from + start + 1..from + end].fill('*');
+        }
+        if let Some(key) = find(from, "password=", &shown[..from + whole]) {
+            let start = key + "password=".len();
+            shown[start..from + whole].fill('*');
+        }
+    }
+    shown.into_iter().collect()
 }
 
 fn floor_boundary(text: &str, mut at: usize) -> usize {
@@ -189,6 +216,24 @@ mod tests {
             "holm.toml:1:1: first\n    |\n  1 | a = 1\n    | ^\n\
              holm.toml:2:6: wrong\n    |\n  2 | bä = \"x\\u{1b}[31m\"\n    |      ^^^"
         );
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_not_shown() {
+        let check = |line: &str, expect: &str| assert_eq!(without_passwords(line), expect);
+        check(
+            "a = \"x://me:hid:d@n@h/p\" # b",
+            "a = \"x://me:*******@h/p\" # b",
+        );
+        check(
+            "a = \"x://h/p?password=hidden&x\"",
+            "a = \"x://h/p?password=********\"",
+        );
+        check(
+            "a = 'x://h:5432/p', b = 'y://ü:ß@h",
+            "a = 'x://h:5432/p', b = 'y://ü:*@h",
+        );
+        check("a = \"x://me@h:1/p\"", "a = \"x://me@h:1/p\"");
     }
 
     #[test]

@@ -29,9 +29,13 @@ pub(crate) fn seen(connection: &Connection) -> Result<Option<ClockRecord>, Troub
 }
 
 pub(crate) fn set(transaction: &Transaction<'_>, seen: &ClockRecord) -> Result<(), Trouble> {
-    let insert = "INSERT OR REPLACE INTO clock
+    let insert = "INSERT INTO clock
         (id, boot, boottime_ms, wall_ms, latest_ms, ahead_by_ms, ahead_since_ms)
-        VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)";
+        VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (id) DO UPDATE SET
+            boot = excluded.boot, boottime_ms = excluded.boottime_ms, wall_ms = excluded.wall_ms,
+            latest_ms = excluded.latest_ms, ahead_by_ms = excluded.ahead_by_ms,
+            ahead_since_ms = excluded.ahead_since_ms";
     transaction.prepare_cached(insert)?.execute(params![
         seen.boot,
         milliseconds(seen.boottime),

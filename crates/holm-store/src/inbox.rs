@@ -77,8 +77,10 @@ pub(crate) fn change_open(
         // A workspace that was deleted meanwhile has no items.
         transaction
             .prepare_cached(
-                "INSERT OR REPLACE INTO open_items (workspace_id, cause, reason, opened_at, since)
-                 SELECT id, ?2, ?3, ?4, ?5 FROM workspaces WHERE id = ?1",
+                "INSERT INTO open_items (workspace_id, cause, reason, opened_at, since)
+                 SELECT id, ?2, ?3, ?4, ?5 FROM workspaces WHERE id = ?1
+                 ON CONFLICT DO UPDATE SET reason = excluded.reason,
+                     opened_at = excluded.opened_at, since = excluded.since",
             )?
             .execute(params![
                 item.workspace.as_str(),

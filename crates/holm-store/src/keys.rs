@@ -30,8 +30,9 @@ pub(crate) fn note(
     let values = params![key.scope, key.key, digest, rows::text(at)];
     transaction
         .prepare_cached(
-            "INSERT OR REPLACE INTO request_keys (scope, key, digest, noted_at)
-             VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO request_keys (scope, key, digest, noted_at) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET digest = excluded.digest, subject = NULL, answer = NULL,
+                 noted_at = excluded.noted_at",
         )?
         .execute(values)?;
     Ok(())

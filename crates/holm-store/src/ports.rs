@@ -93,7 +93,7 @@ pub(crate) fn set_canonical(
     transaction: &Transaction<'_>,
     wanted: &[Canonical],
 ) -> Result<(), Trouble> {
-    transaction.execute("DELETE FROM canonical", [])?;
+    transaction.execute("DELETE FROM canonical WHERE true", [])?;
     let mut statement =
         transaction.prepare_cached("INSERT INTO canonical (port, workspace_id) VALUES (?1, ?2)")?;
     for canonical in wanted {

@@ -109,8 +109,9 @@ pub(crate) fn note_turn_failure(
 ) -> Result<(), Trouble> {
     // A workspace that was deleted meanwhile has nothing to record.
     transaction.execute(
-        "INSERT OR REPLACE INTO turn_failures (workspace_id, at, cause, text)
-         SELECT id, ?2, ?3, ?4 FROM workspaces WHERE id = ?1",
+        "INSERT INTO turn_failures (workspace_id, at, cause, text)
+         SELECT id, ?2, ?3, ?4 FROM workspaces WHERE id = ?1
+         ON CONFLICT DO UPDATE SET at = excluded.at, cause = excluded.cause, text = excluded.text",
         params![
             failure.workspace.as_str(),
             rows::text(failure.at),
@@ -158,8 +159,8 @@ fn save_comments(transaction: &Transaction<'_>, comments: &[CommentRecord]) -> R
     for comment in comments {
         let details = json(&comment.details)?;
         transaction.execute(
-            "INSERT OR REPLACE INTO comments (workspace_id, number, turn, details)
-             VALUES (?1, ?2, ?3, ?4)",
+            "INSERT INTO comments (workspace_id, number, turn, details) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET turn = excluded.turn, details = excluded.details",
             params![
                 comment.workspace.as_str(),
                 comment.number.cast_signed(),
@@ -241,8 +242,10 @@ pub(crate) fn save_check(
         return Err(StoreError::NoSuchWorkspace(check.workspace.clone()).into());
     }
     transaction.execute(
-        "INSERT OR REPLACE INTO checks (workspace_id, tree, name, key, state, turn, details)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO checks (workspace_id, tree, name, key, state, turn, details)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+         ON CONFLICT DO UPDATE SET key = excluded.key, state = excluded.state,
+             turn = excluded.turn, details = excluded.details",
         params![
             check.workspace.as_str(),
             check.tree,
@@ -312,7 +315,8 @@ pub(crate) fn set_look(
         return Err(StoreError::NoSuchWorkspace(id.clone()).into());
     }
     transaction.execute(
-        "INSERT OR REPLACE INTO looks (workspace_id, turn, tree, at) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO looks (workspace_id, turn, tree, at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO UPDATE SET turn = excluded.turn, tree = excluded.tree, at = excluded.at",
         params![
             id.as_str(),
             look.turn.cast_signed(),
@@ -333,7 +337,8 @@ pub(crate) fn mark_viewed(
     }
     for (path, blob) in viewed {
         transaction.execute(
-            "INSERT OR REPLACE INTO viewed (workspace_id, path, blob) VALUES (?1, ?2, ?3)",
+            "INSERT INTO viewed (workspace_id, path, blob) VALUES (?1, ?2, ?3)
+             ON CONFLICT DO UPDATE SET blob = excluded.blob",
             params![id.as_str(), path, blob],
         )?;
     }
