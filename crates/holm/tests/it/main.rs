@@ -69,6 +69,7 @@ mod dashboard;
 mod dashboard_checkout;
 mod dashboard_flows;
 mod dirty;
+mod docker_driver;
 mod egress;
 mod egress_missing;
 mod engines;
