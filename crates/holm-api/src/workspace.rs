@@ -270,6 +270,9 @@ pub struct NewWorkspace {
     /// Continue without what holm.toml requests from the host, instead of failing.
     #[serde(default)]
     pub untrusted: bool,
+    /// The driver, instead of that of holm.toml: `linux` or `docker`.
+    #[serde(default)]
+    pub driver: Option<String>,
     /// Parts of the isolation that may be missing.
     #[serde(default)]
     pub allow_degraded: Vec<String>,
@@ -333,6 +336,9 @@ pub struct CreateWorkspace {
     pub worktree_include: Vec<String>,
     /// Continue without what `config` requests from the host, instead of failing.
     pub untrusted: bool,
+    /// The driver that the user typed; it replaces that of `config`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     pub allow_degraded: Vec<String>,
     /// Create it although the declared limits exceed the machine's resources.
     #[serde(default)]

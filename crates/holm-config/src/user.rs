@@ -44,6 +44,12 @@ pub struct UserConfig {
     pub loopback_registries: Vec<Address>,
     /// The program that builds images; `None`: the first that is there.
     pub builder: Option<String>,
+    /// The engine of the driver `docker`, as in `DOCKER_HOST`.
+    pub engine_host: Option<String>,
+    /// The image whose root workspaces have there.
+    pub engine_image: Option<String>,
+    /// The engine's network that leads out.
+    pub engine_network: Option<String>,
     pub home_copies: Vec<PathBuf>,
     pub toolchain_paths: Vec<PathBuf>,
     pub agents: BTreeMap<Name, UserAgent>,
@@ -237,6 +243,11 @@ impl UserConfig {
             let listed = node.list("loopback", Address::parse);
             self.loopback_registries = listed.unwrap_or_default();
             self.builder = node.string("builder");
+        }
+        if let Some(node) = root.get("docker") {
+            self.engine_host = node.string("host");
+            self.engine_image = node.string("image");
+            self.engine_network = node.string("network");
         }
         if let Some(node) = root.get("notify") {
             self.notify = notify(&node);

@@ -1,7 +1,7 @@
 //! Every key of the user's `config.toml`: its name, its type, and its meaning.
 
 use super::project_shape::{
-    DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, REVIEW, TEXTS, VARIABLE,
+    DESTINATIONS, DURATION, EGRESS, LIMITS, NAME, PORT, REVIEW, TEXT, TEXTS, VARIABLE,
 };
 use super::shape::{Form, Key, Shape, table};
 use holm_core::inbox::Reason;
@@ -44,6 +44,8 @@ pub const CONFIG_TOML: Shape = table! {
     network: optional NETWORK,
     /// Where images come from.
     images: optional IMAGES,
+    /// The engine of workspaces with `driver = "docker"`.
+    docker: optional DOCKER,
     /// The initial content of a workspace's home.
     home: optional HOME,
     /// Programs that workspaces see.
@@ -110,6 +112,17 @@ const IMAGES: Shape = table! {
     loopback: optional Shape::list(&Shape::Text(Form::Address)),
     /// The program that builds images. Default: the first of `docker`, `podman` and `buildah` that is there.
     builder: optional Shape::Choice(&["docker", "podman", "buildah"]),
+};
+
+const DOCKER: Shape = table! {
+    /// Its address: `unix:///run/user/1000/podman/podman.sock`, `tcp://192.0.2.7:2375`. Default: `DOCKER_HOST`, or the
+    /// first socket of Docker and Podman that this machine has.
+    host: optional TEXT,
+    /// The image whose root workspaces have; it needs git and a shell. Default: one that holm makes of this machine's
+    /// system directories.
+    image: optional TEXT,
+    /// The engine's network through which the gateway reaches other machines. Default: `bridge`.
+    network: optional TEXT,
 };
 
 const HOME: Shape = table! {

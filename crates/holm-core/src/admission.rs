@@ -1,6 +1,8 @@
 //! Decides whether the machine has room for one more workspace, by the limits that `holm.toml`
 //! files declare. The engine asks before it creates one; the user may override the answer.
 
+use serde::{Deserialize, Serialize};
+
 /// The limits that one workspace's `holm.toml` declares, in bytes. Undeclared limits do not count:
 /// a default is no promise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +12,7 @@ pub struct Declared {
 }
 
 /// The machine's resources, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     pub memory: u64,
     /// The file system that holds the workspaces.

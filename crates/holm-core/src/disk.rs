@@ -4,10 +4,11 @@
 use crate::layer::LayerKey;
 use crate::trash::BaseKey;
 use crate::{ProjectId, WorkspaceId};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A driver fills in the fields that it was asked for; the others are empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskUsage {
     pub workspaces: HashMap<WorkspaceId, WorkspaceUsage>,
     /// By workspace id.
@@ -30,7 +31,7 @@ pub struct DiskUsage {
     pub unread: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceUsage {
     /// Differences from the base.
     pub tree: u64,
@@ -46,7 +47,7 @@ pub struct WorkspaceUsage {
     pub each_volume: Vec<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepositoryUsage {
     pub bytes: u64,
     /// The part that is hard-linked with the user's repository: deleting it here frees nothing.

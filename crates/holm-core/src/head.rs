@@ -1,6 +1,7 @@
 //! Where HEAD of a workspace's repository is, from the text of its files. Programs inside write these
 //! files, so every text is hostile input: the parser ignores a text that does not have git's exact format.
 
+use serde::{Deserialize, Serialize};
 use std::str;
 
 /// The parsed `.git/HEAD`.
@@ -12,7 +13,7 @@ pub enum Head {
 }
 
 /// Where HEAD inside is, as far as that is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tip {
     /// The commit.
     pub head: Option<String>,

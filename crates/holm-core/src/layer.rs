@@ -189,7 +189,7 @@ pub struct FileDate {
 }
 
 /// A layer that is there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layer {
     /// Paths that the set-up made and that git does not ignore; they are not in the layer.
     pub left_out: Vec<String>,
@@ -236,7 +236,7 @@ pub fn is_set_up(ingredients: &Ingredients, installed: &[InstalledLock]) -> bool
     !ingredients.commands.is_empty() && ingredients.commands.iter().all(is_done)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayerKey {
     pub project: String,
     pub key: String,

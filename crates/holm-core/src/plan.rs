@@ -1,6 +1,8 @@
 //! The planner. Create, start, repair, recovery after a crash or a reboot, removal and restoring
 //! are one path: observe, [`plan`], apply.
 
+use serde::{Deserialize, Serialize};
+
 /// What the user wants of a workspace. Stored; only the user changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Desired {
@@ -10,7 +12,7 @@ pub enum Desired {
 }
 
 /// The state of a workspace, as the driver observes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Observed {
     pub base: Base,
     pub files: Files,
@@ -18,14 +20,14 @@ pub struct Observed {
 }
 
 /// Whether the complete base of the workspace's commit exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Base {
     Absent,
     Present,
 }
 
 /// The workspace's own files: tree, home, temporary files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Files {
     Absent,
     /// Creation was interrupted. No program ran on them yet, so they contain no user data.
@@ -39,7 +41,7 @@ pub enum Files {
 }
 
 /// The workspace's processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Keeper {
     Absent,
     Running,
@@ -50,7 +52,7 @@ pub enum Keeper {
 }
 
 /// One step. Each may be repeated: if it is done already, it changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// Check the commit out into a shared, immutable tree.
     BuildBase,
@@ -72,7 +74,7 @@ pub enum Action {
     SetAside,
     /// Rename the workspace's files out of the trash.
     TakeBack,
-    /// Switch the tree to the commit that the workspace moves to.
+    /// Make the commit that the workspace moves to available to git inside, which switches the tree.
     Switch,
     /// Run `setup` in the workspace itself, after its inputs changed.
     SetUp,

@@ -2,6 +2,7 @@
 //! observed state.
 
 use crate::plan::{Desired, Files, Keeper, Observed, State};
+use serde::{Deserialize, Serialize};
 
 /// Whether the client was told that the workspace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +14,7 @@ pub enum Birth {
 }
 
 /// How the last run of a workspace's processes ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Ended {
     /// The machine was rebooted since.
     Reboot,

@@ -23,7 +23,7 @@ pub enum Extent {
     All,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BaseKey {
     pub project: String,
     /// `None`: of a repository without a commit.

@@ -16,6 +16,7 @@ use holm_core::spec::WorkspaceSpec;
 use holm_core::state::Ended;
 use holm_core::{Code, Fault, WorkspaceId};
 use holm_keeper::client::KeeperClient;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct Journaled {
 }
 
 /// What a driver sees of a workspace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observation {
     pub observed: Observed,
     /// The isolation in force, when it runs.
@@ -67,7 +68,7 @@ pub enum Stillness {
 
 /// What the writable layer of a workspace's tree has, without what the rules of the base ignore. Paths are
 /// relative to the tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerChanges {
     /// Files and symlinks.
     pub files: Vec<Vec<u8>>,
@@ -85,7 +86,7 @@ pub struct LayerChanges {
 }
 
 /// What the kernel says of a file. A program inside can set the time of modification, and none of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub inode: u64,
     pub size: u64,
@@ -95,7 +96,7 @@ pub struct Stamp {
 }
 
 /// A file of the writable layer as git would store it, without filters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blob {
     Is {
         id: String,
@@ -110,7 +111,7 @@ pub enum Blob {
 }
 
 /// What programs of a workspace left outside of its tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traces {
     /// The volumes that changed since the time that was asked for.
     pub volumes: Vec<ChangedVolume>,
@@ -121,7 +122,7 @@ pub struct Traces {
 }
 
 /// From when on changes are reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Since {
     /// The workspace was created at this time. A volume counts from the moment that it had its first content.
     Creation(Duration),
@@ -130,7 +131,7 @@ pub enum Since {
 }
 
 /// A volume whose files changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedVolume {
     pub name: String,
     /// Files that were written; none if files were only deleted.
@@ -145,7 +146,7 @@ pub struct ChangedVolume {
     pub services: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideFiles {
     /// A file or a directory, as programs inside see it.
     pub path: String,
@@ -154,7 +155,7 @@ pub struct OutsideFiles {
     pub is_partial: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningProcess {
     /// The pid inside.
     pub pid: u32,

@@ -33,6 +33,7 @@ pub mod progress;
 mod projects;
 mod recover;
 mod reload;
+pub mod remote;
 mod remove;
 mod reports;
 mod restore;

@@ -10,6 +10,7 @@ mod faults;
 use crate::cancel::{Cancel, CancelOnDrop};
 use crate::clock::now;
 use crate::converge::{Goal, Processes};
+use crate::driver::Journaled;
 use crate::engine::{Engine, Inner, detached};
 use crate::failpoint::{self, Moment};
 use crate::inside::ask;
@@ -303,6 +304,13 @@ impl Inner {
         progress: &Progress,
     ) -> Result<Result<Arrived, Option<Fault>>, Fault> {
         failpoint::pass(Action::Switch.as_str(), Moment::Before)?;
+        // git inside finds the commit only after this. The entry was journaled with the move.
+        let prepared = Journaled {
+            action: Action::Switch,
+            spec: Arc::clone(&record.spec),
+        };
+        let driver = self.driver(&record.spec)?;
+        driver.apply(prepared, progress.clone()).await?;
         let mut kept_stash = None;
         let mut is_restarted = false;
         let there = loop {

@@ -1,12 +1,13 @@
 //! Reports of long work, from drivers to the request that waits for it.
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 /// Reports the progress of long work. Without a listener the reports are dropped.
 #[derive(Clone, Default)]
 pub struct Progress(Option<mpsc::UnboundedSender<ProgressEvent>>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgressEvent {
     /// The current step in a few words (`checking out`).
     pub step: String,

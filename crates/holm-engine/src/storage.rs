@@ -8,6 +8,7 @@ use holm_core::layer::{FileDate, InstalledLock, Layer, LayerKey};
 use holm_core::spec::WorkspaceSpec;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// What to rename away, and then delete.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Discard {
     /// A workspace's files in the trash.
     Workspace(WorkspaceId),
@@ -28,7 +29,7 @@ pub enum Discard {
 }
 
 /// Files of interrupted work or of an earlier program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
     /// Only the driver that gave the name knows what it stands for.
     pub name: String,
@@ -37,11 +38,11 @@ pub struct Leftover {
 }
 
 /// Files that were renamed away, by the name they have now. The name of a workspace is its id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discarded(String);
 
 /// What the store knows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Known {
     pub projects: HashSet<ProjectId>,
     pub workspaces: HashSet<WorkspaceId>,
@@ -49,7 +50,7 @@ pub struct Known {
 }
 
 /// What is on disk.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Survey {
     /// With the build time of each, since the epoch.
     pub bases: Vec<(BaseKey, Duration)>,
@@ -73,7 +74,7 @@ pub enum Measure {
 
 /// A tree that a client brought, to become a layer: build output, or a snapshot of a cache. The
 /// paths are those of files that the daemon received.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BroughtTree {
     pub layer: LayerKey,
     /// Has the directory `tree`, which the client may have filled. The driver takes it away.

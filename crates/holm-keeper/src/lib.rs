@@ -18,6 +18,7 @@ macro_rules! complain {
 }
 
 pub mod client;
+pub mod container;
 pub mod descriptors;
 pub mod directories;
 pub mod files;

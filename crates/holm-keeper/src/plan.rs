@@ -7,6 +7,7 @@ use crate::room::RoomPlan;
 use crate::wire::{Defence, Grant, Mounted, Status, VolumeMount};
 use holm_core::Fault;
 use holm_core::dev_container::DevContainer;
+use holm_core::isolation::LimitsInForce;
 use holm_core::spec::{Network, Service};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -72,6 +73,9 @@ pub struct Plan {
     /// The machine's own addresses; the keeper looks.
     #[serde(default)]
     pub machine: Vec<IpAddr>,
+    /// Limits that the engine of a container keeps; `None`: the driver keeps them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_by_engine: Option<KeptByEngine>,
     /// What `holm here` says, but for what changes.
     pub here: serde_json::Value,
     /// Where the daemon takes what programs inside ask of it.
@@ -79,6 +83,14 @@ pub struct Plan {
     pub guests: Option<GuestDoor>,
     /// Defences that a test switched off to show what they hold back.
     pub without: Vec<Defence>,
+}
+
+/// What an engine says that it enforces for a workspace's container.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct KeptByEngine {
+    pub limits: LimitsInForce,
+    /// `v1` or `v2`.
+    pub cgroup: Option<String>,
 }
 
 /// The network that this machine is in, as the user's settings say.

@@ -15,6 +15,11 @@ use std::process::Command;
 
 /// One running workspace, for its keeper.
 pub trait Platform: Send + Sync {
+    /// Whether the kernel names processes inside by pids that this process can use.
+    fn pids(&self) -> Pids {
+        Pids::OfThisNamespace
+    }
+
     /// Whether init is frozen: then it neither answers nor dies.
     fn is_frozen(&self) -> bool;
 
@@ -75,6 +80,15 @@ pub trait Platform: Send + Sync {
 
     /// Removes what the platform made for this run; every process inside has ended.
     fn remove(&self);
+}
+
+/// How the keeper sees the workspace's processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pids {
+    /// The workspace's pid namespace is below the keeper's: the kernel names every process inside to the keeper.
+    OfThisNamespace,
+    /// It is beside the keeper's. The kernel reports peers of sockets as 0, and the keeper may not signal init.
+    OfAnotherNamespace,
 }
 
 /// Where a packet was to go that the kernel refused.

@@ -13,7 +13,8 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long a process may be in an uninterruptible wait before it counts as stuck. Heavy disk
@@ -25,6 +26,9 @@ const USUAL_LENGTH: usize = 4096;
 
 /// The flag in `/proc/<pid>/stat` of an exiting process.
 const EXITING: u64 = 0x4;
+
+/// Where the workspace's processes are, if it is not `/proc`.
+static PROCESSES: OnceLock<PathBuf> = OnceLock::new();
 
 /// Why a process cannot answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +48,21 @@ pub enum Children {
     Some,
 }
 
-/// Waits for the end of a child, and says in words how it ended.
+/// Has this process look at the processes below `place`, a mounted procfs of another pid namespace. A keeper whose
+/// workspace has a pid namespace that is not below its own calls this once, before it looks at any process.
+pub fn look_below(place: PathBuf) {
+    // The first call counts.
+    let _ = PROCESSES.set(place);
+}
+
+/// A file or directory of a process.
+pub fn place_of(pid: i32, file: &str) -> PathBuf {
+    let processes = PROCESSES.get().map_or(Path::new("/proc"), PathBuf::as_path);
+    processes.join(format!("{pid}/{file}"))
+}
+
+/// Waits for the end of a child, and says in words how it ended. Of a process that is no child, the kernel says
+/// nothing more than that it ended.
 pub fn how_ended(pidfd: &OwnedFd) -> String {
     let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)
         .ok()
@@ -172,7 +190,7 @@ impl StateLetter {
 
 /// The depth of a process's pid namespace, relative to this process.
 pub fn depth(pid: i32) -> Option<usize> {
-    let status = read_proc_text(format!("/proc/{pid}/status")).ok()?;
+    let status = read_proc_text(place_of(pid, "status")).ok()?;
     Some(numbers(&status)?.count())
 }
 
@@ -193,7 +211,7 @@ fn numbers(status: &str) -> Option<std::str::SplitAsciiWhitespace<'_>> {
 /// Whether SIGKILL is pending until the process gets a processor. On a busy machine that takes a
 /// while, and until then everything else looks normal.
 fn is_killed(pid: i32) -> bool {
-    let text = read_proc_text(format!("/proc/{pid}/status")).unwrap_or_default();
+    let text = read_proc_text(place_of(pid, "status")).unwrap_or_default();
     let pending = text.lines().filter_map(|line| {
         let masks = ["SigPnd:", "ShdPnd:"];
         let mask = masks.iter().find_map(|name| line.strip_prefix(name))?;
@@ -243,7 +261,7 @@ impl fmt::Display for Standstill {
 impl Pulse {
     /// Of the process that has this pid now.
     pub fn of(pid: i32) -> Option<Self> {
-        File::open(format!("/proc/{pid}/stat")).ok().map(Self)
+        File::open(place_of(pid, "stat")).ok().map(Self)
     }
 
     fn text(&self) -> Option<String> {

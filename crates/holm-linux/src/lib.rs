@@ -10,6 +10,8 @@ pub mod cgroup;
 #[cfg(target_os = "linux")]
 mod closed;
 #[cfg(target_os = "linux")]
+pub mod container;
+#[cfg(target_os = "linux")]
 pub mod copier;
 #[cfg(target_os = "linux")]
 mod domain;

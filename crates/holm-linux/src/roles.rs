@@ -1,7 +1,10 @@
 //! Decides which role this process plays. Called first in `main`, before any runtime or thread.
 
 use crate::system::Kernel;
-use crate::{copier, keeper, launch, measure, mover, owned, remount, room, sub_ids};
+use crate::{container, copier, keeper, launch, measure, mover, owned, remount, room, sub_ids};
+use holm_keeper::container::{
+    INIT_ROLE as CONTAINER_INIT, KEEPER_ROLE as CONTAINER_KEEPER, RELAY_ROLE,
+};
 use holm_keeper::{files, init, inside};
 use std::os::unix::ffi::OsStrExt;
 
@@ -13,10 +16,19 @@ pub fn dispatch() {
     if name == launch::INIT_NAME {
         init::main(first.as_bytes(), &Kernel);
     }
+    if first == CONTAINER_INIT {
+        container::init::main();
+    }
+    if first == RELAY_ROLE {
+        container::relay();
+    }
     // Only keepers and the ordinary program look up names.
     crate::sys::lookup::use_built_in_sources();
     if first == keeper::ROLE {
         keeper::main(&arguments.next().unwrap_or_default());
+    }
+    if first == CONTAINER_KEEPER {
+        container::keeper::main();
     }
     if first == measure::ROLE {
         measure::main();

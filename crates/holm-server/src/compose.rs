@@ -10,8 +10,8 @@ use super::{App, declared};
 use holm_api::workspace::CreateWorkspace;
 use holm_core::address;
 use holm_core::config::{
-    Egress as ConfigEgress, EgressMode, Limits, Name, Policy, Port, Project, ProjectConfig, Root,
-    SIBLINGS, Scope, Variable,
+    DriverName, Egress as ConfigEgress, EgressMode, Limits, Name, Policy, Port, Project,
+    ProjectConfig, Root, SIBLINGS, Scope, Variable, Word,
 };
 use holm_core::environment::looks_secret;
 use holm_core::policy::Typed;
@@ -47,8 +47,8 @@ impl App {
         project: &ProjectRecord,
     ) -> Result<Composed, Failure> {
         let judged = self.judge_new(create, project).await?;
-        let (judged, mut notes) = judged.settle(untrusted(create))?;
-        self.refuse_beyond_policy(&judged.config, typed(create))?;
+        let (mut judged, mut notes) = judged.settle(untrusted(create))?;
+        self.take_driver(create, &mut judged)?;
         let asked = &judged.config.project;
         self.engine.drivers().require(asked.driver)?;
         let root = root(create, &judged)?;
@@ -121,6 +121,19 @@ impl App {
             received,
             notes,
         })
+    }
+
+    /// The driver that the user typed counts instead of that of `holm.toml`. Refuses what the machine's policy forbids.
+    fn take_driver(&self, create: &CreateWorkspace, judged: &mut Judged) -> Result<(), Failure> {
+        if let Some(typed) = &create.driver {
+            judged.config.project.driver = DriverName::parse_word(typed).ok_or_else(|| {
+                let message = format!("there is no driver `{}`", typed.escape_debug());
+                let hint = "the drivers are `linux` and `docker`";
+                Fault::new(Code::DriverUnavailable, message, hint)
+            })?;
+        }
+        self.refuse_beyond_policy(&judged.config, typed(create))?;
+        Ok(())
     }
 
     /// Variables of the user's environment need trust.

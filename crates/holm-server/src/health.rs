@@ -126,6 +126,10 @@ impl App {
         let mut found = BTreeMap::new();
         for driver in self.engine.drivers().all() {
             let checks = driver.probe().await;
+            // This machine has nothing of what the driver would use.
+            if checks.as_ref().is_ok_and(Vec::is_empty) {
+                continue;
+            }
             let is_fit = checks.is_ok_and(|checks| Doctor::new(checks, None).ok);
             found.insert(driver.name().as_str().to_owned(), condition(is_fit));
         }

@@ -19,9 +19,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 pub const READY: &str = "ready";
 
 /// Variables for paths, user and locale.
-const KEPT: [&str; 18] = [
+const KEPT: [&str; 20] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
     "HOME",
     "LANG",
     "LANGUAGE",

@@ -21,7 +21,7 @@ mod wiring;
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let started = std::time::Instant::now();
-    holm_linux::roles::dispatch();
+    wiring::dispatch();
     cli::main(started)
 }
 

@@ -62,6 +62,11 @@ impl KeeperClient {
         self.0.connect()
     }
 
+    /// The same, for a question about what is written down.
+    pub fn connect_to_records(&self) -> Connecting<'_> {
+        self.0.connect_to_records()
+    }
+
     pub async fn status(&self) -> Result<Status, Fault> {
         match self.ask(Op::Status).await? {
             Answer::Status(status) => Ok(*status),

@@ -1,6 +1,7 @@
 //! Whether a program other than init may run, as a descriptor that threads can wait for. While there is none, nothing
 //! inside changes by itself, so the keeper need not look.
 
+use crate::process;
 use rustix::event::{EventfdFlags, eventfd};
 use std::fs;
 use std::io;
@@ -42,7 +43,7 @@ impl Activity {
 
     /// No program that the keeper started is left. Those that detached themselves are children of init.
     pub fn end_if_alone(&self, init: i32) {
-        let children = fs::read(format!("/proc/{init}/task/{init}/children"));
+        let children = fs::read(process::place_of(init, &format!("task/{init}/children")));
         // A kernel without this file does not say, so the keeper goes on looking.
         if children.is_ok_and(|children| children.is_empty()) && self.is_possible() {
             self.is_possible.store(false, Ordering::SeqCst);

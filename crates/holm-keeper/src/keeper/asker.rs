@@ -6,6 +6,7 @@
 //! program can claim a session that is not its ancestor.
 
 use super::Registry;
+use crate::platform::Pids;
 use crate::process;
 use rustix::net::sockopt::socket_peercred;
 use std::os::unix::net::UnixStream;
@@ -15,6 +16,9 @@ const MOST: usize = 64;
 
 /// The id of the session or run.
 pub fn of(stream: &UnixStream, registry: &Registry) -> Option<String> {
+    if registry.platform().pids() == Pids::OfAnotherNamespace {
+        return None;
+    }
     let depth = process::depth(registry.init_pid())?;
     let mut pid = socket_peercred(stream).ok()?.pid.as_raw_nonzero().get();
     for _ in 0..MOST {

@@ -2,6 +2,7 @@
 
 use super::kept::Return;
 use super::{Registry, data, dial, exec, here, ports, runs, sessions, watch};
+use crate::platform::Pids;
 use crate::records;
 use crate::wire::{Answer, CodeSeen, Grant, Op, Request, read_control, send_answer};
 use holm_core::service::Wish;
@@ -34,9 +35,18 @@ pub fn serve(stream: UnixStream, registry: &Arc<Registry>) {
     }
 }
 
+/// In a container only holm's own programs see the directory with the socket, and the kernel has no pid for a peer in
+/// another container.
+fn is_of_user(stream: &UnixStream, registry: &Registry) -> io::Result<bool> {
+    if registry.platform().pids() == Pids::OfAnotherNamespace {
+        return Ok(true);
+    }
+    let peer = socket_peercred(stream)?.uid;
+    Ok(peer == rustix::process::getuid() || peer.is_root())
+}
+
 fn answer(mut stream: UnixStream, registry: &Arc<Registry>) -> io::Result<()> {
-    let peer = socket_peercred(&stream)?.uid;
-    if peer != rustix::process::getuid() && !peer.is_root() {
+    if !is_of_user(&stream, registry)? {
         let why = "another user's workspace".to_owned();
         return send_answer(&stream, &Answer::Refused(why));
     }

@@ -176,6 +176,7 @@ impl Keeper {
         } = launched;
         let directories = plan.directories();
         let writer = link.try_clone().step(Part::Other, "set up the link")?;
+        let ending_link = link.try_clone().step(Part::Other, "set up the link")?;
         // First, so that nobody else has a copy of the values.
         let secrets = Secrets::new(&mut plan, handed.secret_files, isolation.landlock)?;
         let outside = Outside::new(&plan, &platform, handed.doorways);
@@ -187,6 +188,7 @@ impl Keeper {
             platform,
             outside,
             writer,
+            ending_link,
             sessions: Sessions::load(&directories),
             secrets,
             activity: Activity::new().step(Part::Other, "watch the programs inside")?,

@@ -45,7 +45,7 @@ pub use outside::policy;
 pub use secrets::keep_from_dumps;
 
 use crate::plan::Plan;
-use crate::platform::Platform;
+use crate::platform::{Pids, Platform};
 use crate::process::{self, Standstill};
 use crate::wire::{Answer, CodeSeen, SignIn, Status, ToInit};
 use activity::Activity;
@@ -65,6 +65,7 @@ use sessions::Sessions;
 use start::Started;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{PipeWriter, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -89,6 +90,7 @@ pub(crate) struct Registry {
     platform: Arc<dyn Platform>,
     init: Init,
     outside: Outside,
+    ending_link: UnixStream,
     writer: Mutex<UnixStream>,
     state: Mutex<State>,
     changed: Condvar,
@@ -113,6 +115,8 @@ pub(crate) struct Parts {
     pub outside: Outside,
     /// To init.
     pub writer: UnixStream,
+    /// The same link, to shut it down while a thread writes to it.
+    pub ending_link: UnixStream,
     pub sessions: Sessions,
     pub secrets: Secrets,
     pub activity: Activity,
@@ -184,6 +188,9 @@ pub(crate) struct Talking<'a>(&'a Registry);
 /// The code of a process killed by the end of the workspace: 128 + SIGKILL.
 pub(crate) const KILLED: u8 = 137;
 
+/// How long the kernel may take to end everything with init.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 // === impl Registry ===
 
 impl Registry {
@@ -195,6 +202,7 @@ impl Registry {
             platform,
             outside,
             writer,
+            ending_link,
             sessions,
             secrets,
             activity,
@@ -216,6 +224,7 @@ impl Registry {
             platform,
             init,
             outside,
+            ending_link,
             writer: Mutex::new(writer),
             state: Mutex::new(State {
                 generations,
@@ -478,6 +487,12 @@ impl Registry {
     /// Kills init and with it every process of the workspace.
     pub fn kill(&self) {
         self.platform.thaw();
+        if self.platform.pids() == Pids::OfAnotherNamespace {
+            // Init ends itself when the link closes, and the kernel ends the rest.
+            let _ = self.ending_link.shutdown(Shutdown::Both);
+            process::ends_within(&self.init.pidfd, ENDS_WITHIN);
+            return;
+        }
         // An error means that it is gone already.
         let _ = pidfd_send_signal(&self.init.pidfd, Signal::KILL);
     }

@@ -3,9 +3,10 @@
 
 use super::connect::client;
 use super::environment::{self, toolchains, variables};
+use super::order::start_order;
 use super::{
-    LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
-    project_id, rooms, services, siblings, sweep, users, volume, workspace_id,
+    LinuxDriver, Starter, base, ca_certificates, cache, disk_fault, files, halt, here, layer,
+    observe, project_id, rooms, services, siblings, sweep, users, volume, workspace_id,
 };
 use crate::cgroup;
 use crate::launch::LaunchPlan;
@@ -21,10 +22,11 @@ use holm_engine::driver::Observation;
 use holm_engine::inside;
 use holm_engine::switch::{self, Protected};
 use holm_engine::try_blocking;
+use holm_keeper::container::Started;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::guests::{self, GuestDoor};
 use holm_keeper::plan::{LaunchAnswer, LaunchFailure, Part, Plan};
-use holm_keeper::wire::{Status, spoken_version, switched_off};
+use holm_keeper::wire::{Status, spoken_version};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -282,10 +284,34 @@ async fn start_keeper(
     plan.keeper.guests = Some(guests);
     ca_certificates::prepare(&mut plan, dirs)
         .map_err(|error| disk_fault(error, format!("cannot write for {}", spec.id)))?;
+    let answered = match &driver.starter {
+        Some(starter) => start_elsewhere(starter.as_ref(), spec, &plan).await?,
+        None => start_here(driver, &plan).await,
+    };
+    let cause = match answered {
+        Ok(LaunchAnswer::Ready(status)) => {
+            if driver.starter.is_none() {
+                refill(driver);
+            }
+            return Ok(*status);
+        }
+        // The keeper has recorded the reason itself.
+        Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
+        Err(cause) => cause,
+    };
+    if matches!(observe::keeper_pid(dirs), Ok(None)) {
+        // The failure to start matters more than recording it.
+        let _ = holm_keeper::keeper::write_not_started(dirs, &cause.to_string());
+    }
+    Err(start_fault(&spec.id, cause))
+}
+
+/// Starts the keeper as a child of this process.
+async fn start_here(driver: &LinuxDriver, plan: &LaunchPlan) -> Result<LaunchAnswer, Cause> {
     let started = async {
         let mut child = driver.spare.take(&driver.programs)?;
         // The plan contains values of secrets, which only the pipe and the keeper may have.
-        let text = Zeroizing::new(serde_json::to_vec(&plan)?);
+        let text = Zeroizing::new(serde_json::to_vec(plan)?);
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&text).await?;
         }
@@ -297,24 +323,27 @@ async fn start_keeper(
         tokio::spawn(async move { child.wait().await });
         io::Result::Ok(answer)
     };
-    let cause: Cause = match tokio::time::timeout(PATIENCE, started).await {
-        Ok(Ok(answer)) => match serde_json::from_slice(&answer) {
-            Ok(LaunchAnswer::Ready(status)) => {
-                refill(driver);
-                return Ok(*status);
-            }
-            // The keeper has recorded the reason itself.
-            Ok(LaunchAnswer::Failed(failure)) => return Err(explain(&spec.id, &failure)),
-            Err(_) => "its keeper ended without a word".into(),
-        },
-        Ok(Err(error)) => error.into(),
-        Err(_) => "its keeper does not answer".into(),
-    };
-    if matches!(observe::keeper_pid(dirs), Ok(None)) {
-        // The failure to start matters more than recording it.
-        let _ = holm_keeper::keeper::write_not_started(dirs, &cause.to_string());
+    match tokio::time::timeout(PATIENCE, started).await {
+        Ok(Ok(answer)) => {
+            serde_json::from_slice(&answer).map_err(|_| "its keeper ended without a word".into())
+        }
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err("its keeper does not answer".into()),
     }
-    Err(start_fault(&spec.id, cause))
+}
+
+/// Has the starter start the keeper and the workspace. The outer error is the user's.
+async fn start_elsewhere(
+    starter: &dyn Starter,
+    spec: &WorkspaceSpec,
+    plan: &LaunchPlan,
+) -> Result<Result<LaunchAnswer, Cause>, Fault> {
+    let order = start_order(plan).map_err(|failure| explain(&spec.id, &failure))?;
+    Ok(match starter.start(order).await {
+        Ok(Started::Answered(answer)) => Ok(answer),
+        Ok(Started::Failed(why)) => Err(why.into()),
+        Err(error) => Err(error.into()),
+    })
 }
 
 /// Starts the next spare keeper and makes the next places, a moment after the client was answered.
@@ -390,8 +419,9 @@ fn plan(
                 Protection::Off => Vec::new(),
             },
             audit: driver.layout.secrets(),
+            machine: driver.machine.clone(),
             here: here::here(spec),
-            without: switched_off(),
+            without: driver.without.clone(),
             ..Plan::default()
         },
         programs: driver.programs.clone(),

@@ -19,6 +19,7 @@ mod launch;
 mod layer;
 mod measure;
 mod observe;
+mod order;
 mod places;
 mod reap;
 mod renew;
@@ -56,24 +57,33 @@ use holm_engine::driver::{
 use holm_engine::progress::Progress;
 use holm_engine::try_blocking;
 use holm_keeper::client::KeeperClient;
+use holm_keeper::container::{Given, Start, Started};
 use holm_keeper::plan::{NetworkSource, SurroundingNetwork};
-use holm_keeper::wire::GrantSource;
+use holm_keeper::wire::{Defence, GrantSource, switched_off};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::owned::remove as remove_tree;
 
-/// Runs workspaces with namespaces and overlayfs.
+/// Starts the processes of a workspace another way than as children of this process: in containers of an engine.
+#[async_trait]
+pub trait Starter: Send + Sync {
+    async fn start(&self, start: Start) -> io::Result<Started>;
+}
+
+/// Runs workspaces with namespaces and overlayfs. Clones share everything.
+#[derive(Clone)]
 pub struct LinuxDriver {
     layout: Arc<Layout>,
     /// Our own programs, at paths that an upgrade does not remove.
     programs: Programs,
     spare: Arc<spare::Spare>,
     places: Arc<places::Places>,
-    builds: base::Builds,
+    builds: Arc<base::Builds>,
     /// Where control groups may be created, or why nowhere.
     groups: Result<cgroup::GroupParents, String>,
     /// Provides a workspace's secrets when it is started.
@@ -82,7 +92,13 @@ pub struct LinuxDriver {
     network: NetworkSource,
     /// Remembers which processes belong to which service.
     meter: Arc<Mutex<Meter>>,
-    heads: head::Heads,
+    heads: Arc<head::Heads>,
+    /// `None`: keepers are children of this process.
+    starter: Option<Arc<dyn Starter>>,
+    /// Addresses of the machine that keepers in containers cannot see.
+    machine: Vec<IpAddr>,
+    /// Defences that a test switched off.
+    without: Vec<Defence>,
 }
 
 // === impl LinuxDriver ===
@@ -115,14 +131,35 @@ impl LinuxDriver {
             programs,
             spare: Arc::default(),
             places: Arc::default(),
-            builds: base::Builds::default(),
+            builds: Arc::default(),
             // `doctor` reports why there are none, and so does a refused limit.
             groups: cgroup::find(),
             secrets,
             network: Arc::new(|| Ok(SurroundingNetwork::default())),
             meter: Arc::default(),
-            heads: head::Heads::default(),
+            heads: Arc::default(),
+            starter: None,
+            machine: Vec::new(),
+            without: switched_off(),
         })
+    }
+
+    /// The same files, for one action whose processes `starter` starts, with what the daemon gave for it.
+    pub fn in_containers(&self, given: Given, starter: Arc<dyn Starter>) -> Self {
+        let (grants, surrounding) = (given.grants, given.surrounding);
+        Self {
+            secrets: Arc::new(move |_| Ok(grants.clone())),
+            network: Arc::new(move || Ok(surrounding.clone())),
+            starter: Some(starter),
+            machine: given.machine,
+            without: given.without,
+            ..self.clone()
+        }
+    }
+
+    /// Where its files are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Starts workspaces for the network that `source` describes.
@@ -214,7 +251,7 @@ impl Driver for LinuxDriver {
             Action::BuildLayer => setup::build(self, &spec, &progress).await,
             Action::SetAside => self.set_aside(&spec).await,
             Action::TakeBack => self.take_back(&spec).await,
-            // The engine does it by a command inside, and a launch does it too.
+            // git inside sees the daemon's objects of the project as they are.
             Action::Switch => Ok(()),
             Action::SetUp => setup::set_up_in_place(self, &spec, &progress).await,
             Action::React => {

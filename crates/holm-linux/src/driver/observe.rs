@@ -20,7 +20,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often to look at the lock of a keeper that has no pid here.
+const LOOK_AT_LOCK: Duration = Duration::from_millis(20);
 
 /// How often to check the keeper's process while waiting for its answer.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -162,6 +165,9 @@ pub async fn keeper_ends(
     let Some(pid) = keeper_of(dirs, id)? else {
         return Ok(true);
     };
+    if pid == 0 {
+        return lock_is_released(dirs, id, limit).await;
+    }
     let pidfd = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     // If the process still has the lock after its pidfd was opened, its pid was not reused.
     if let Some(pidfd) = pidfd
@@ -174,7 +180,23 @@ pub async fn keeper_ends(
     Ok(keeper_of(dirs, id)?.is_none())
 }
 
-/// The pid of the keeper that holds the workspace's lock.
+/// The same for a keeper in another container, whose process has no pid here.
+async fn lock_is_released(
+    dirs: &WorkspaceDirs,
+    id: &WorkspaceId,
+    limit: Duration,
+) -> Result<bool, Fault> {
+    let deadline = Instant::now() + limit;
+    while Instant::now() < deadline {
+        if keeper_of(dirs, id)?.is_none() {
+            return Ok(true);
+        }
+        tokio::time::sleep(LOOK_AT_LOCK).await;
+    }
+    Ok(keeper_of(dirs, id)?.is_none())
+}
+
+/// The pid of the keeper that holds the workspace's lock; 0 if its process is not visible from here.
 pub fn keeper_pid(dirs: &WorkspaceDirs) -> io::Result<Option<i32>> {
     match File::options().read(true).write(true).open(dirs.lock()) {
         Ok(file) => lock::holder(&file),

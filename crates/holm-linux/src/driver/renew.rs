@@ -24,6 +24,11 @@ const RENEWED_WITHIN: Duration = Duration::from_secs(120);
 pub async fn renew(driver: &LinuxDriver, spec: &WorkspaceSpec) -> Result<(), Fault> {
     let id = super::workspace_id(spec)?;
     let dirs = driver.layout.workspace(&id);
+    if driver.starter.is_some() {
+        // An engine mounts only when it starts a container.
+        halt::halt(&driver.layout, &id).await?;
+        return launch::launch(driver, spec).await.map(drop);
+    }
     let mounts = mounts(driver, spec, &dirs).await?.into_iter();
     let renewals = mounts.map(|volume| Renewal {
         users: users(spec, &volume.mount.inside),

@@ -19,6 +19,8 @@ pub struct Culprits {
     state: Mutex<State>,
     /// The pid of init outside.
     init: i32,
+    /// Its descendants are searched: the keeper has rooms beside init.
+    ancestor: i32,
 }
 
 struct State {
@@ -34,7 +36,17 @@ const SHARE: u32 = 4;
 
 impl Culprits {
     pub fn new(diagnosis: OwnedFd, init: i32) -> Self {
+        Self::below(std::process::id().cast_signed(), diagnosis, init)
+    }
+
+    /// Where only the workspace's own processes can be seen.
+    pub fn below_init(diagnosis: OwnedFd, init: i32) -> Self {
+        Self::below(init, diagnosis, init)
+    }
+
+    fn below(ancestor: i32, diagnosis: OwnedFd, init: i32) -> Self {
         Self {
+            ancestor,
             state: Mutex::new(State {
                 diagnosis,
                 last: None,
@@ -65,12 +77,12 @@ impl Culprits {
 
     fn holder(&self, inode: u32, deadline: Duration) -> Option<Process> {
         let wanted = PathBuf::from(format!("socket:[{inode}]"));
-        let mut waiting = children(std::process::id().cast_signed());
+        let mut waiting = children(self.ancestor);
         while let Some(pid) = waiting.pop() {
             if processor_time() > deadline {
                 return None;
             }
-            let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"));
+            let descriptors = std::fs::read_dir(process::place_of(pid, "fd"));
             let mut descriptors = descriptors.into_iter().flatten().flatten();
             let is_wanted = |path: PathBuf| std::fs::read_link(path).is_ok_and(|to| to == wanted);
             if descriptors.any(|descriptor| is_wanted(descriptor.path())) {
@@ -83,7 +95,7 @@ impl Culprits {
 }
 
 fn children(pid: i32) -> Vec<i32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let tasks = std::fs::read_dir(process::place_of(pid, "task"));
     let tasks = tasks.into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| process::read_proc_text(task.path().join("children")).ok());
     lists
@@ -104,7 +116,7 @@ fn processor_time() -> Duration {
 
 /// The process with its pid inside. The process chooses its name itself.
 fn describe(pid: i32, depth: usize) -> Option<Process> {
-    let status = process::read_proc_text(format!("/proc/{pid}/status")).ok()?;
+    let status = process::read_proc_text(process::place_of(pid, "status")).ok()?;
     let mut lines = status.lines();
     let name = lines.find_map(|line| line.strip_prefix("Name:"))?;
     Some(Process {

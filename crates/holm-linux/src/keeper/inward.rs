@@ -8,8 +8,8 @@
 use crate::sys::enter::{self, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::connect;
 use rustix::net::sockopt::socket_error;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -29,6 +29,18 @@ const BATCH: usize = 16;
 pub struct Stock {
     four: Mutex<Vec<OwnedFd>>,
     six: Mutex<Vec<OwnedFd>>,
+}
+
+/// Connects to a port of the loopback of this process's own network.
+pub fn dial_here(port: u16) -> io::Result<OwnedFd> {
+    reach(port, |wanted| {
+        let family = match wanted {
+            Wanted::Tcp6 => AddressFamily::INET6,
+            Wanted::Tcp4 | Wanted::Diagnosis => AddressFamily::INET,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+    })
 }
 
 /// A program that listens only on `::1` is found there.

@@ -4,10 +4,12 @@
 //! `/proc/<pid>/net/tcp` contains every connection and walks the whole machine's table for each
 //! workspace.
 
+use crate::netlink;
 use crate::sys::enter::{self, Wanted};
 use holm_core::container::Published;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::netlink as family;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::collections::BTreeSet;
 use std::io;
@@ -39,15 +41,21 @@ pub struct Listening(Mutex<Option<OwnedFd>>);
 impl Listening {
     /// The ports that the loopback interface of the workspace of `init` answers on.
     pub fn look(&self, init: BorrowedFd<'_>) -> io::Result<BTreeSet<u16>> {
+        self.look_by(|| {
+            let mut made = enter::sockets(init, Wanted::Diagnosis, 1)?;
+            let none = || io::Error::other("no socket could be made inside");
+            made.pop().ok_or_else(none)
+        })
+    }
+
+    /// The same of the network of this process.
+    pub fn look_here(&self) -> io::Result<BTreeSet<u16>> {
+        self.look_by(|| netlink::open(Some(family::SOCK_DIAG)))
+    }
+
+    fn look_by(&self, make: impl FnOnce() -> io::Result<OwnedFd>) -> io::Result<BTreeSet<u16>> {
         let mut diagnosis = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let socket = match diagnosis.take() {
-            Some(socket) => socket,
-            None => {
-                let mut made = enter::sockets(init, Wanted::Diagnosis, 1)?;
-                let none = || io::Error::other("no socket could be made inside");
-                made.pop().ok_or_else(none)?
-            }
-        };
+        let socket = diagnosis.take().map_or_else(make, Ok)?;
         let ports = listening(&socket, Ipv4Addr::LOCALHOST)?;
         // After an error another socket is asked: this one may still have half an answer in it.
         *diagnosis = Some(socket);

@@ -1,11 +1,11 @@
 //! The keeper of a workspace of namespaces: makes it run and gives `holm_keeper` what that needs of the
 //! kernel. One thread until init runs, because namespaces are made and entered with one thread only.
 
-mod culprit;
-mod inward;
+pub mod culprit;
+pub mod inward;
 mod isolation;
 mod limits;
-mod listening;
+pub mod listening;
 mod moving;
 mod reached;
 
@@ -114,7 +114,7 @@ fn set_up() -> Result<Keeper, LaunchFailure> {
 }
 
 /// From here on stderr is the workspace's log.
-fn open_log(directories: &WorkspaceDirs) -> io::Result<()> {
+pub fn open_log(directories: &WorkspaceDirs) -> io::Result<()> {
     let log = File::options()
         .create(true)
         .append(true)
@@ -125,7 +125,7 @@ fn open_log(directories: &WorkspaceDirs) -> io::Result<()> {
 
 /// Takes the locks of volumes that only one workspace at a time may have. Each lock file names its
 /// holder.
-fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
+pub fn take_volumes(plan: &LaunchPlan) -> Result<Vec<File>, LaunchFailure> {
     let mut taken = Vec::new();
     for volume in &plan.keeper.volumes {
         let Some(path) = &volume.lock else { continue };
@@ -259,6 +259,40 @@ fn publishing_service(
     })
 }
 
+/// Waits until the kernel has refused packets, and says which.
+pub fn refusals(socket: &OwnedFd) -> io::Result<Vec<Refused>> {
+    // Without it the wait is only interrupted now and then.
+    let _ = set_socket_timeout(socket, Timeout::Recv, None);
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
+            Ok((length, _)) => length,
+            // Some were lost in a flood; they were refused all the same.
+            Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let refused = packet::refusals(&buffer[..length]).into_iter();
+        let refused = refused.map(|packet| Refused {
+            address: packet.address,
+            port: packet.port,
+            tcp: match packet.protocol {
+                TCP => Tcp::Yes,
+                _ => Tcp::No,
+            },
+        });
+        return Ok(refused.collect());
+    }
+}
+
+/// Asks the resolver of this process's system.
+pub fn look_up(name: &str) -> Result<Vec<IpAddr>, LookupFailure> {
+    match lookup::look_up(name) {
+        Ok(Looked::Found(addresses)) => Ok(addresses),
+        Ok(Looked::NoSuchName) => Err(LookupFailure::NoSuchName),
+        Ok(Looked::Failed) | Err(_) => Err(LookupFailure::Failed),
+    }
+}
+
 // === impl Linux ===
 
 impl Linux {
@@ -390,11 +424,7 @@ impl Platform for Linux {
     }
 
     fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailure> {
-        match lookup::look_up(name) {
-            Ok(Looked::Found(addresses)) => Ok(addresses),
-            Ok(Looked::NoSuchName) => Err(LookupFailure::NoSuchName),
-            Ok(Looked::Failed) | Err(_) => Err(LookupFailure::Failed),
-        }
+        look_up(name)
     }
 
     fn change_grants(&self, taken: &[Grant], given: &[Grant]) -> io::Result<()> {
@@ -406,27 +436,7 @@ impl Platform for Linux {
     }
 
     fn refusals(&self, socket: &OwnedFd) -> io::Result<Vec<Refused>> {
-        // Without it the wait is only interrupted now and then.
-        let _ = set_socket_timeout(socket, Timeout::Recv, None);
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let length = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
-                Ok((length, _)) => length,
-                // Some were lost in a flood; they were refused all the same.
-                Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            let refused = packet::refusals(&buffer[..length]).into_iter();
-            let refused = refused.map(|packet| Refused {
-                address: packet.address,
-                port: packet.port,
-                tcp: match packet.protocol {
-                    TCP => Tcp::Yes,
-                    _ => Tcp::No,
-                },
-            });
-            return Ok(refused.collect());
-        }
+        refusals(socket)
     }
 
     fn process_of(&self, client: SocketAddr, asked: SocketAddr) -> Option<Process> {

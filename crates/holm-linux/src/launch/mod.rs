@@ -7,7 +7,8 @@
 mod absent;
 pub use plan::{LaunchPlan, SealPlan};
 pub use root::{NewRoot, attach, clone_tree, copy_mount, detached, filesystem, overlay, pin};
-pub use seal::{Renames, Rights, Sealed, Writable, seal};
+pub use seal::{Renames, Rights, Sealed, Writable, own_places, seal, seal_in_container};
+pub use tree::outermost;
 mod beneath;
 mod ca_bundle;
 mod devices;

@@ -1,16 +1,17 @@
 //! Sets up the workspace's network before any of its programs runs: an address on the loopback
 //! interface, a default route to it, the kernel's rules, and the keeper's sockets.
 //!
-//! Neither init nor the workspace keeps any of it: the sockets are passed to the keeper and closed.
+//! Neither init nor the workspace keeps any of it: the sockets are passed to the keeper and closed. The keeper of a
+//! container makes them itself, because it shares the network namespace with the workspace ([`make_beside`]).
 
 use super::{LaunchPlan, services};
 use crate::netlink::services::Services;
+use crate::netlink::tables::WayOut;
 use crate::netlink::transaction::Places;
 use crate::netlink::{self, packet, route, tables};
 use crate::sys;
 use holm_keeper::keeper::policy;
-use holm_keeper::plan::Stepped;
-use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::plan::{LaunchFailure, Part, Plan, Stepped};
 use holm_keeper::wire::{Defence, Doorway, FromInit};
 use rustix::net::netlink as family;
 use std::io;
@@ -39,20 +40,16 @@ pub fn make(plan: &LaunchPlan) -> Result<Doorways, LaunchFailure> {
     if !plan.keeper.rooms.is_empty() {
         open_low_ports().step(Part::Network, "open low ports to programs of images")?;
     }
-    let mut doorways = Doorways(services.doorways);
-    doorways
-        .diagnosis()
-        .step(Part::Network, "open the list of sockets")?;
-    doorways
-        .shared(plan)
-        .step(Part::Other, "listen for shared services")?;
-    match doorways.gateway(plan, services.rules.as_ref()) {
-        Err(_) if plan.keeper.forgone.iter().any(|part| part == "egress") => {
-            doorways.0.retain(|(doorway, _)| !doorway.is_outward());
-            Ok(doorways)
-        }
-        made => made.map(|()| doorways),
-    }
+    let doorways = Doorways(services.doorways);
+    doorways.complete(&plan.keeper, services.rules.as_ref(), WayOut::Elsewhere)
+}
+
+/// The same in a network namespace that an engine made, for a keeper in it: its own connections leave by the engine's
+/// interface.
+pub fn make_beside(keeper: &Plan, group: u32) -> Result<Vec<(Doorway, OwnedFd)>, LaunchFailure> {
+    let doorways = Doorways::default();
+    let doorways = doorways.complete(keeper, None, WayOut::Here { group })?;
+    Ok(doorways.0)
 }
 
 /// Programs of images expect to be root and to listen on 80. The ports of gateway and resolver stay closed.
@@ -67,6 +64,25 @@ fn open_low_ports() -> io::Result<()> {
 // === impl Doorways ===
 
 impl Doorways {
+    fn complete(
+        mut self,
+        keeper: &Plan,
+        services: Option<&Services>,
+        way_out: WayOut,
+    ) -> Result<Self, LaunchFailure> {
+        self.diagnosis()
+            .step(Part::Network, "open the list of sockets")?;
+        self.shared(keeper)
+            .step(Part::Other, "listen for shared services")?;
+        match self.gateway(keeper, services, way_out) {
+            Err(_) if keeper.forgone.iter().any(|part| part == "egress") => {
+                self.0.retain(|(doorway, _)| !doorway.is_outward());
+                Ok(self)
+            }
+            made => made.map(|()| self),
+        }
+    }
+
     pub fn hand_over(self, plan: &LaunchPlan, link: &UnixStream) -> io::Result<()> {
         for (doorway, socket) in self.0 {
             super::hand_over(plan, link, FromInit::Doorway(doorway), vec![socket])?;
@@ -81,8 +97,8 @@ impl Doorways {
         Ok(())
     }
 
-    fn shared(&mut self, plan: &LaunchPlan) -> io::Result<()> {
-        for (index, shared) in plan.keeper.network.shared.iter().enumerate() {
+    fn shared(&mut self, keeper: &Plan) -> io::Result<()> {
+        for (index, shared) in keeper.network.shared.iter().enumerate() {
             let index = index as u32;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, shared.port))?;
             self.0.push((Doorway::Shared(index), listener.into()));
@@ -97,16 +113,29 @@ impl Doorways {
 
     fn gateway(
         &mut self,
-        plan: &LaunchPlan,
+        keeper: &Plan,
         services: Option<&Services>,
+        way_out: WayOut,
     ) -> Result<(), LaunchFailure> {
         // First: if rules are unavailable, there must be no route.
-        self.rules(plan, services)
+        self.rules(keeper, services, way_out)
             .step(Part::Egress, "set up packet rules (nf_tables)")?;
         let routes = netlink::open(None).step(Part::Network, "open routing")?;
-        route::lead_all_to(&routes, ADDRESS.into())
-            .step(Part::Network, "lead what leaves to the gateway")?;
-        let has_v6 = unless_missing(route::lead_all_to(&routes, ADDRESS_V6.into()))
+        let lead = |address: IpAddr| {
+            route::add_address(&routes, address)?;
+            match route::lead_all_to(&routes, address) {
+                // The engine's own default route: what takes it is translated, too.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists
+                        && way_out != WayOut::Elsewhere =>
+                {
+                    Ok(())
+                }
+                led => led,
+            }
+        };
+        lead(ADDRESS.into()).step(Part::Network, "lead what leaves to the gateway")?;
+        let has_v6 = unless_missing(lead(ADDRESS_V6.into()))
             .step(Part::Network, "lead what leaves to the gateway")?
             .is_some();
         let mut addresses = vec![IpAddr::V4(ADDRESS)];
@@ -128,7 +157,12 @@ impl Doorways {
         Ok(())
     }
 
-    fn rules(&mut self, plan: &LaunchPlan, services: Option<&Services>) -> io::Result<()> {
+    fn rules(
+        &mut self,
+        keeper: &Plan,
+        services: Option<&Services>,
+        way_out: WayOut,
+    ) -> io::Result<()> {
         let at = |port: u16| [SocketAddr::from((ADDRESS, port)), (ADDRESS_V6, port).into()];
         let places = Places {
             gateway: at(GATEWAY_PORT),
@@ -137,12 +171,8 @@ impl Doorways {
         let refusals = netlink::open(Some(family::NETFILTER))?;
         packet::listen(&refusals)?;
         let rules = netlink::open(Some(family::NETFILTER))?;
-        let policy = policy(
-            &plan.keeper,
-            &plan.keeper.network.egress,
-            Defence::EgressRules,
-        );
-        tables::make(&rules, &places, &policy, services)?;
+        let policy = policy(keeper, &keeper.network.egress, Defence::EgressRules);
+        tables::make(&rules, &places, &policy, services, way_out)?;
         self.0.push((Doorway::Refusals, refusals));
         self.0.push((Doorway::Rules, rules));
         Ok(())

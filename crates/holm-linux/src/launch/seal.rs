@@ -6,8 +6,8 @@ use super::shares::{self, at_most};
 use super::{LaunchPlan, SealPlan};
 use crate::sys;
 use crate::sys::seccomp::Nesting;
-use holm_keeper::plan::Stepped;
-use holm_keeper::plan::{LaunchFailure, Part};
+use holm_keeper::container::InitOrder;
+use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::wire::Defence;
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -16,7 +16,7 @@ use landlock::{
 use rustix::process::{Resource, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The result of sealing.
 pub struct Sealed {
@@ -32,6 +32,8 @@ pub enum Writable<'a> {
     Own(&'a LaunchPlan),
     /// Everything. Each writable mount of a room is one that its service may write.
     Everything,
+    /// These paths.
+    Places(&'a [PathBuf]),
 }
 
 /// Whether renames are reported to the keeper.
@@ -91,8 +93,30 @@ pub fn seal(
     Ok(Sealed { landlock, renames })
 }
 
+/// Seals the first process of a container. The engine took its capabilities away, and it counts what the user has.
+/// Returns whether Landlock is in force.
+pub fn seal_in_container(order: &InitOrder) -> Result<bool, LaunchFailure> {
+    let has = |defence: Defence| defence.is_in_force(&order.without);
+    set_own_limits(has(Defence::CoreLimit)).step(Part::Other, "set the limits")?;
+    sys::process::no_new_privileges().step(Part::NoNewPrivileges, "set no_new_privs")?;
+    let landlock = has(Defence::Landlock)
+        && restrict_files(Writable::Places(&order.writable))
+            .map_err(io::Error::other)
+            .step(Part::Other, "set up Landlock")?;
+    if has(Defence::Seccomp) {
+        sys::seccomp::install(Nesting::Forbidden)
+            .step(Part::Seccomp, "install the system call filter")?;
+    }
+    Ok(landlock)
+}
+
 fn set_limits(plan: &SealPlan) -> io::Result<()> {
-    if plan.has(Defence::CoreLimit) {
+    set_own_limits(plan.has(Defence::CoreLimit))?;
+    shares::limit(plan)
+}
+
+fn set_own_limits(without_cores: bool) -> io::Result<()> {
+    if without_cores {
         // The workspace's memory must not reach the host. A limit of 0 would prevent core files,
         // but not a call of the host's crash handler with the core on its stdin; 1 prevents both,
         // and the filter keeps programs from changing it.
@@ -100,8 +124,7 @@ fn set_limits(plan: &SealPlan) -> io::Result<()> {
     }
     setrlimit(Resource::Rtprio, at_most(0))?;
     // The workspace must not take priority over the host's programs, even if the user may.
-    setrlimit(Resource::Nice, at_most(0))?;
-    shares::limit(plan)
+    setrlimit(Resource::Nice, at_most(0)).map_err(io::Error::from)
 }
 
 type RuleError = Box<dyn std::error::Error + Send + Sync>;
@@ -116,7 +139,8 @@ fn restrict_files(writable: Writable<'_>) -> Result<bool, RuleError> {
         .scope(Scope::from_all(ABI::V6))?
         .create()?;
     let mut rules = match writable {
-        Writable::Own(plan) => allow_own(rules, plan)?,
+        Writable::Own(plan) => allow(rules, &own_places(plan))?,
+        Writable::Places(places) => allow(rules, places)?,
         Writable::Everything => rules.add_rule(PathBeneath::new(PathFd::new("/")?, everything))?,
     };
     // The kernel opens a queue through its own mount, not through the path below /dev.
@@ -127,40 +151,38 @@ fn restrict_files(writable: Writable<'_>) -> Result<bool, RuleError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Reading everywhere, writing in the workspace's own directories.
-fn allow_own(mut rules: RulesetCreated, plan: &LaunchPlan) -> Result<RulesetCreated, RuleError> {
+/// Reading everywhere, writing in these places. One that is not there needs no rule: a cache could not be mounted, or is
+/// below another place.
+fn allow(mut rules: RulesetCreated, places: &[PathBuf]) -> Result<RulesetCreated, RuleError> {
     let everything = AccessFs::from_all(ABI::V5);
     rules = rules.add_rule(PathBeneath::new(
         PathFd::new("/")?,
         AccessFs::from_read(ABI::V5),
     ))?;
-    let own = [
-        plan.keeper.root.as_path(),
-        &plan.home,
-        Path::new("/tmp"),
-        Path::new("/run"),
-    ];
-    for place in own
-        .into_iter()
-        .chain([Path::new("/dev"), Path::new("/proc")])
-    {
-        rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
-    }
-    for cache in &plan.keeper.caches {
-        // A cache that could not be mounted does not exist, or is below another place of the
-        // workspace.
-        if let Ok(place) = PathFd::new(&cache.inside) {
+    for place in places {
+        if let Ok(place) = PathFd::new(place) {
             rules = rules.add_rule(PathBeneath::new(place, everything))?;
         }
     }
+    Ok(rules)
+}
+
+/// The workspace's own directories.
+pub fn own_places(plan: &LaunchPlan) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = ["/tmp", "/run", "/dev", "/proc"].map(PathBuf::from).into();
+    places.extend([plan.keeper.root.clone(), plan.home.clone()]);
+    places.extend(plan.keeper.caches.iter().map(|cache| cache.inside.clone()));
     for volume in &plan.keeper.volumes {
         // Its parent directory too: a reset volume is another file system, which no current rule
         // covers. Everything else there is on read-only mounts.
         let inside = &volume.mount.inside;
         let parent = inside.parent().filter(|parent| *parent != Path::new("/"));
-        for place in [Some(inside.as_path()), parent].into_iter().flatten() {
-            rules = rules.add_rule(PathBeneath::new(PathFd::new(place)?, everything))?;
-        }
+        places.extend(
+            [Some(inside.as_path()), parent]
+                .into_iter()
+                .flatten()
+                .map(Path::to_owned),
+        );
     }
-    Ok(rules)
+    places
 }

@@ -138,7 +138,7 @@ fn hide_absent(plan: &LaunchPlan) -> Result<Absent, LaunchFailure> {
 }
 
 /// The protected paths without those inside another one.
-fn outermost(protected: &[String]) -> Vec<&Path> {
+pub fn outermost(protected: &[String]) -> Vec<&Path> {
     let paths = protected.iter().map(Path::new);
     let is_outermost = |path: &&Path| {
         let mut others = protected.iter().map(Path::new);

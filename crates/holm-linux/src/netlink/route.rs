@@ -26,15 +26,9 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Adds an address to the interface, and a default route with that address as source. (Without a
-/// source the kernel would choose 0.0.0.0.)
-pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
+/// Adds an address to the interface.
+pub fn add_address(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    let scope = if address.is_ipv4() {
-        libc::RT_SCOPE_LINK
-    } else {
-        libc::RT_SCOPE_UNIVERSE
-    };
     let mut batch = Batch::default();
     let [a, b, c, d] = LOOPBACK.to_ne_bytes();
     batch.push(
@@ -54,6 +48,18 @@ pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
             .bytes(libc::IFA_LOCAL, &octets(address))
             .bytes(libc::IFA_ADDRESS, &octets(address)),
     );
+    batch.send_acknowledged(&socket)
+}
+
+/// Adds a default route to the interface, with this address of it as source. (Without a source the kernel would choose
+/// 0.0.0.0.)
+pub fn lead_all_to(socket: impl AsFd, address: IpAddr) -> io::Result<()> {
+    let scope = if address.is_ipv4() {
+        libc::RT_SCOPE_LINK
+    } else {
+        libc::RT_SCOPE_UNIVERSE
+    };
+    let mut batch = Batch::default();
     let table = libc::RT_TABLE_MAIN;
     let header = [
         family(address),

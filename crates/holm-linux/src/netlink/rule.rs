@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 10;
 pub const HOOK_PREROUTING: u32 = 0;
+pub const HOOK_INPUT: u32 = 1;
 const HOOK_OUTPUT: u32 = 3;
 pub const HOOK_POSTROUTING: u32 = 4;
 
@@ -49,6 +50,8 @@ const BASE_TRANSPORT: u32 = 2;
 const META_PROTOCOL_FAMILY: u32 = 15;
 const META_PROTOCOL: u32 = 16;
 
+/// The group of the process that created the socket.
+const META_GROUP: u32 = 11;
 const META_COMES_BY: u32 = 4;
 const META_LEAVES_BY: u32 = 5;
 const LOOPBACK_INTERFACE: u32 = 1;
@@ -199,6 +202,11 @@ impl Rule {
             self.family(family(range.address))
                 .load(REGISTER, BASE_NETWORK, offset, length as u32);
         rule.masked(&mask).equals(&value)
+    }
+
+    /// A process of this group created the socket. No program inside can change its group.
+    pub fn sent_by_group(self, group: u32) -> Self {
+        self.meta(META_GROUP).equals(&group.to_ne_bytes())
     }
 
     pub fn comes_by_loopback(self) -> Self {

@@ -8,10 +8,10 @@
 
 use super::packet::TCP;
 use super::ranges::merged;
-use super::rule::{ACCEPT, DROP, GOTO, Hook, JUMP, Rule, Set, octets};
+use super::rule::{ACCEPT, DROP, GOTO, HOOK_INPUT, Hook, JUMP, RETURN, Rule, Set, octets};
 use super::services::Services;
 use super::transaction::{
-    DELETE_ELEMENT, DELETE_RULE, DNS, LOOPBACK_V4, LOOPBACK_V6, NEW_ELEMENT, NEW_TABLE, OUT,
+    DELETE_ELEMENT, DELETE_RULE, DNS, IN, LOOPBACK_V4, LOOPBACK_V6, NEW_ELEMENT, NEW_TABLE, OUT,
     Places, REFUSE, RULES, TABLE, TRANSLATE, Transaction, UDP, UNTRACKED, elements,
 };
 use super::{Attributes, CREATE};
@@ -72,12 +72,24 @@ const CLOSED_SETS: [Set; 2] = [
     },
 ];
 
+const ICMPV6: u8 = 58;
+
+/// Where the gateway's own connections leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayOut {
+    /// By another network namespace.
+    Elsewhere,
+    /// By an interface of this one: the gateway's process has this group, and no program inside has it.
+    Here { group: u32 },
+}
+
 /// Creates everything, with nothing granted.
 pub fn make(
     socket: impl AsFd,
     places: &Places,
     policy: &Policy,
     services: Option<&Services>,
+    way_out: WayOut,
 ) -> io::Result<()> {
     let mut change = Transaction::new();
     change.push(NEW_TABLE, CREATE, Attributes::default().text(1, TABLE));
@@ -100,6 +112,9 @@ pub fn make(
                 .to(range)
                 .add("notrack", Attributes::default()),
         );
+    }
+    if let WayOut::Here { group } = way_out {
+        change.share_with_gateway(group);
     }
     change.fixed_rules();
     change.translation(TRANSLATE, places);
@@ -163,6 +178,22 @@ impl Transaction {
             .text(2, set.name)
             .nested(3, elements);
         self.push(NEW_ELEMENT, CREATE, list);
+    }
+
+    /// The gateway's packets pass, and nothing comes in by the interface that it uses, except answers to it.
+    fn share_with_gateway(&mut self, group: u32) {
+        let own = || Rule::default().sent_by_group(group);
+        self.rule(OUT, own().verdict(ACCEPT, None));
+        // The kernel sends these by itself, for the interface. They are no program's, so they are not recorded.
+        let by_itself = Rule::default().protocol(ICMPV6);
+        self.rule(OUT, by_itself.verdict(DROP, None));
+        self.rule(TRANSLATE, own().verdict(RETURN, None));
+        self.chain(IN, Some(Hook::new("filter", 0, DROP).at(HOOK_INPUT)));
+        self.rule(
+            IN,
+            Rule::default().comes_by_loopback().verdict(ACCEPT, None),
+        );
+        self.rule(IN, Rule::default().established().verdict(ACCEPT, None));
     }
 
     fn fixed_rules(&mut self) {

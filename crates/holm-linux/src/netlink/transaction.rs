@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 
 pub const TABLE: &str = "holm";
 pub const OUT: &str = "out";
+pub const IN: &str = "in";
 pub const RULES: &str = "policy";
 pub const REFUSE: &str = "refuse";
 pub const TRANSLATE: &str = "translate";

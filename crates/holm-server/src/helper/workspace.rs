@@ -58,6 +58,11 @@ fn words(wish: &NewWorkspace) -> Vec<String> {
     words.extend(wish.at.iter().map(|at| format!("--at={at}")));
     let include = wish.include.iter();
     words.extend(include.map(|path| format!("--include={path}")));
+    words.extend(
+        wish.driver
+            .iter()
+            .map(|driver| format!("--driver={driver}")),
+    );
     let parts = wish.allow_degraded.iter();
     words.extend(parts.map(|part| format!("--allow-degraded={part}")));
     let flags = [
@@ -86,6 +91,7 @@ mod tests {
             from: Some("--json".to_owned()),
             at: Some("-y".to_owned()),
             include: vec!["-n".to_owned()],
+            driver: Some("-x".to_owned()),
             allow_degraded: vec!["--warm".to_owned()],
             dirty: true,
             wait: Some(false),
@@ -98,6 +104,7 @@ mod tests {
                 "--from=--json",
                 "--at=-y",
                 "--include=-n",
+                "--driver=-x",
                 "--allow-degraded=--warm",
                 "--dirty",
                 "--no-wait",

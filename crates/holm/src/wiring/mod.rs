@@ -8,16 +8,19 @@ pub mod store;
 
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
+use holm_config::user;
+use holm_container::{ContainerDriver, Settings};
 use holm_core::fitness::Check;
 use holm_core::{Code, Fault};
 use holm_engine::{Driver, Drivers};
+use holm_keeper::container::STORE_ROLE;
 use holm_keeper::wire::GrantSource;
 use holm_keeper::wire::{Defence, switched_off};
 use holm_linux::cgroup::{self, Stay};
 use holm_linux::probe::{self, Means};
 use holm_linux::{Layout, LinuxDriver};
 use holm_server::{Mcp, Parts};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use holm_keeper::files::remove::remove_tree;
@@ -67,9 +70,56 @@ fn drivers(paths: &Paths, secrets: GrantSource) -> Result<Drivers, Fault> {
         data_dir: paths.data_dir.clone(),
         run_dir: paths.run_dir.clone(),
     };
+    let containers = Arc::new(containers(paths, Arc::clone(&secrets)));
     let linux = LinuxDriver::new(layout, secrets, ROLES)?.in_network(network::source(paths));
     let linux: Arc<dyn Driver> = Arc::new(linux);
-    Ok(Drivers::of([linux]))
+    Ok(Drivers::of([linux, containers]))
+}
+
+/// The driver of containers. It asks nothing of an engine before a workspace needs one.
+fn containers(paths: &Paths, secrets: GrantSource) -> ContainerDriver {
+    let file = paths.config_file.clone();
+    let settings = move || {
+        let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+        let user = user::load(&file, &home)?;
+        let default = Settings::default();
+        Ok(Settings {
+            host: user.engine_host,
+            image: user.engine_image,
+            network: user.engine_network.unwrap_or(default.network),
+        })
+    };
+    ContainerDriver::new(holm_container::Parts {
+        data_dir: paths.data_dir.clone(),
+        settings: Box::new(settings),
+        secrets,
+        network: network::source(paths),
+        repository: |data_dir, project| {
+            let layout = Layout {
+                data_dir: data_dir.to_owned(),
+                run_dir: PathBuf::new(),
+            };
+            layout.repository(project)
+        },
+        guests: Layout {
+            data_dir: paths.data_dir.clone(),
+            run_dir: paths.run_dir.clone(),
+        }
+        .guests_socket(),
+        machine: holm_linux::machine::addresses,
+        without: switched_off(),
+    })
+}
+
+/// Plays the role of a container's store, if this process is to, and does not return then.
+pub fn dispatch() {
+    holm_linux::roles::dispatch();
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == STORE_ROLE)
+    {
+        holm_linux::container::store::main(ROLES);
+    }
 }
 
 /// Whether a person is asked before git runs what a repository configures. Only tests switch it off.

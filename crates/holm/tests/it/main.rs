@@ -71,6 +71,7 @@ mod dashboard_flows;
 mod devcontainer;
 mod devcontainer_attacks;
 mod dirty;
+mod docker_driver;
 mod egress;
 mod egress_missing;
 mod engines;

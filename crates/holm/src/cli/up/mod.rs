@@ -48,6 +48,7 @@ const REFUSED: &str = "the gateway refused ";
     holm up --dirty\n  \
     holm up second-try --at fix-login@2\n  \
     holm up --warm\n  \
+    holm up fix-login --driver docker\n  \
     holm up -n 3 try\n  \
     holm up fix-login --url https://example.org/team/shop.git")]
 pub struct UpArgs {
@@ -77,6 +78,9 @@ pub struct UpArgs {
     /// Make several at once: LABEL-1, LABEL-2, …
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "What to create")]
     count: Option<u16>,
+    /// Run in containers of Docker or Podman (docker) or in holm's own namespaces (linux); default: as holm.toml says
+    #[arg(long, value_name = "DRIVER", value_parser = ["linux", "docker", "kubernetes"], help_heading = "What to create")]
+    driver: Option<String>,
     /// Do not run `setup`, and start without what it makes
     #[arg(long, help_heading = "Waiting")]
     no_setup: bool,

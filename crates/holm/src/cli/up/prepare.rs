@@ -384,6 +384,7 @@ fn request(
         built: Built::new(),
         worktree_include: check.worktree_include,
         untrusted: arguments.untrusted,
+        driver: arguments.driver.clone(),
         allow_degraded: arguments.allow_degraded.clone(),
         force: arguments.force,
         no_setup: arguments.no_setup,

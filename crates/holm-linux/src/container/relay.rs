@@ -1,0 +1,66 @@
+//! Joins stdin and stdout to the store's socket: an engine carries the two streams of a program, and no socket.
+
+use holm_keeper::container::store_socket;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// How long the store may take to listen.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The role. It says with one byte that it is connected, and ends when the store closes the connection.
+pub fn main() -> ! {
+    let done = carry();
+    std::process::exit(i32::from(done.is_err()))
+}
+
+fn carry() -> io::Result<()> {
+    let mut store = find_store()?;
+    let mut out = io::stdout().lock();
+    io::Write::write_all(&mut out, b"!")?;
+    io::Write::flush(&mut out)?;
+    let mut inward = store.try_clone()?;
+    std::thread::Builder::new()
+        .stack_size(128 * 1024)
+        .spawn(move || {
+            let _ = copy(&mut io::stdin().lock(), &mut inward);
+            // The store learns that the daemon sends no more, or is gone.
+            let _ = inward.shutdown(Shutdown::Write);
+        })?;
+    copy(&mut store, &mut out)
+}
+
+/// Waits for a store that is starting: an engine loses the end of a program that ends at once.
+fn find_store() -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(store_socket()) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                ) && Instant::now() < deadline =>
+            {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            connected => return connected,
+        }
+    }
+}
+
+/// Passes on what there is at once: stdout would keep what does not end a line.
+fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(&buffer[..length])?;
+        to.flush()?;
+    }
+}
