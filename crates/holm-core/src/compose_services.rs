@@ -146,6 +146,7 @@ impl<'a> Work<'a> {
             command: service.command.clone(),
             environment: given(&service.environment),
             user: service.user.clone(),
+            groups: service.group_add.clone(),
             directory: service.working_dir.clone(),
             hostname: service.hostname.clone(),
             watches: self.watches(name, service, &mounts),

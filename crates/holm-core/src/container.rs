@@ -20,6 +20,9 @@ pub struct Container {
     pub command: Option<Vec<String>>,
     pub environment: Vec<(String, String)>,
     pub user: Option<String>,
+    /// Further groups of its programs, by names or numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<String>,
     pub directory: Option<String>,
     pub hostname: Option<String>,
     /// In the order in which they are mounted.

@@ -1,5 +1,5 @@
-//! Images that are built from a Dockerfile of the project: what a build is made from, and which parts of a Dockerfile reach
-//! the network although the network of its commands is off.
+//! Images that are built from a Dockerfile of the project: what a build is made from, which parts of a Dockerfile reach
+//! the network although the network of its commands is off, and which commands will miss it.
 //!
 //! A client runs the user's builder, which runs the repository's code as that user, so every build is a request that a
 //! person approves ([`crate::trust`]).
@@ -78,6 +78,13 @@ const OF_BUILDER: &str = "BUILDKIT_";
 
 /// A longer instruction than this counts as one that uses the network.
 const LONGEST_INSTRUCTION: usize = 4096;
+
+/// Programs whose usual work in a Dockerfile is to load something.
+const DOWNLOADERS: [&str; 28] = [
+    "apk", "apt", "apt-get", "bun", "bundle", "cargo", "composer", "curl", "dnf", "dotnet", "gem",
+    "git", "go", "gradle", "gradlew", "microdnf", "mvn", "mvnw", "npm", "npx", "pip", "pip3",
+    "pipenv", "pnpm", "poetry", "uv", "wget", "yarn",
+];
 
 /// The longest Dockerfile.
 pub const LONGEST_DOCKERFILE: usize = 256 * 1024;
@@ -260,6 +267,30 @@ pub fn reaches_out(dockerfile: &str) -> Option<String> {
             Some(format!("line {}: {found}", first + 1))
         })
     })
+}
+
+/// The first program of its commands that probably loads something. For advice only: a script may load more.
+pub fn downloader(dockerfile: &str) -> Option<&'static str> {
+    let mut is_run = false;
+    for line in dockerfile.lines().map(str::trim) {
+        let (word, rest) = split_word(line);
+        let text = if is_run { line } else { rest };
+        let is_begun = is_run || word.eq_ignore_ascii_case("RUN");
+        let is_comment = line.starts_with('#');
+        if is_begun && !is_comment {
+            let mut words = text.split(|c: char| c.is_whitespace() || "&|;()[],\"'".contains(c));
+            let program = words.find_map(|word| {
+                let name = word.rsplit('/').next().unwrap_or(word);
+                DOWNLOADERS.into_iter().find(|known| *known == name)
+            });
+            if program.is_some() {
+                return program;
+            }
+        }
+        let goes_on = line.ends_with('\\') || (is_run && (is_comment || line.is_empty()));
+        is_run = is_begun && goes_on;
+    }
+    None
 }
 
 /// The Dockerfile without the line that names a program to read it with: the builder reads it itself.

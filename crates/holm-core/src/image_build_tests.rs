@@ -1,6 +1,6 @@
 //! Builds as files describe them, and Dockerfiles that reach out.
 
-use super::{Dockerfile, ImageBuild, WrittenBuild, reaches_out, without_frontend};
+use super::{Dockerfile, ImageBuild, WrittenBuild, downloader, reaches_out, without_frontend};
 use crate::image_reference::ImageReference;
 use std::collections::BTreeMap;
 
@@ -121,6 +121,30 @@ fn instructions_that_use_the_network_are_found_however_they_are_written() {
         "FROM registry.example.org:5000/a:1\nRUN curl https://example.org/x",
     ] {
         assert_eq!(reaches_out(text), None, "{text}");
+    }
+}
+
+#[test]
+fn programs_that_load_something_are_found() {
+    let check = |text: &str, expect: Option<&str>| assert_eq!(downloader(text), expect, "{text}");
+    check("FROM a\nRUN apt-get update", Some("apt-get"));
+    check(
+        "FROM a\nrun set -e; \\\n  # why\n\n  /usr/bin/pip install x",
+        Some("pip"),
+    );
+    check("FROM a\nRUN [\"npm\", \"ci\"]", Some("npm"));
+    check(
+        "FROM a\nRUN --mount=type=cache,target=/x ./mvnw package",
+        Some("mvnw"),
+    );
+    for text in [
+        "FROM a\nCMD npm start",
+        "FROM a\n# RUN npm ci",
+        "FROM a\nRUN make\nCOPY npm /x",
+        "FROM a\nRUN echo go-away \\",
+        "",
+    ] {
+        check(text, None);
     }
 }
 

@@ -84,6 +84,7 @@ pub mod shell;
 pub mod side;
 pub mod spec;
 pub mod state;
+pub mod sub_ids;
 pub mod token;
 pub mod toolchain;
 pub mod trash;

@@ -177,6 +177,11 @@ pub trait Driver: Storage {
     /// Refuses a spec that could not be started.
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault>;
 
+    /// What does not work in this workspace as its configuration may expect it, in sentences.
+    async fn shortcomings(&self, _spec: &WorkspaceSpec) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Observes a workspace without changing it.
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault>;
 

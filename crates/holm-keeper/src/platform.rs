@@ -4,6 +4,7 @@
 use crate::room::{RoomInit, RoomPlan, RoomSignal};
 use crate::wire::{Domain, Mounted, Pair};
 use holm_core::egress::Policy;
+use holm_core::image_users::User;
 use holm_proxy::gateway::{Grant, LookupFailure, Process, Tcp};
 use std::collections::BTreeSet;
 use std::io;
@@ -110,6 +111,9 @@ pub trait System {
     /// The program leads a session of its own, with the limits that this process was started with, in its
     /// domain, and has the terminal on its stdin as controlling terminal if it is to have one.
     fn prepare(&self, command: &mut Command, terminal: Terminal, domain: Domain) -> io::Result<()>;
+
+    /// The program starts as this user of a room, who gets its standard streams.
+    fn become_user(&self, command: &mut Command, user: User);
 
     /// The new process does this work instead of executing the program, and ends with its code. It has its three
     /// streams and no other descriptor.

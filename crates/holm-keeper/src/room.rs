@@ -2,6 +2,7 @@
 //! ([`Platform::make_room`](crate::platform::Platform::make_room)), the keeper starts the service's program in it.
 
 use holm_core::container::Mount;
+use holm_core::image_users::User;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -47,6 +48,9 @@ pub struct RoomPlan {
     pub is_read_only: bool,
     /// Directories that the image expects: its working directory and its `VOLUME`s. Missing ones are created.
     pub directories: Vec<PathBuf>,
+    /// Its programs have the users of the image, with the workspace's ranges of ids.
+    #[serde(default)]
+    pub has_users: bool,
     pub start: ImageStart,
 }
 
@@ -59,6 +63,9 @@ pub struct ImageStart {
     pub environment: Vec<(String, String)>,
     /// As the image writes it.
     pub user: Option<String>,
+    /// Further groups of it, by names or numbers.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Absolute.
     pub directory: Option<String>,
     pub stop_signal: i32,
@@ -82,6 +89,8 @@ pub struct RoomInit {
     pub link: UnixStream,
     /// `$HOME` of the image's user.
     pub home: String,
+    /// What the service starts as. `None`: as the room's only user.
+    pub user: Option<User>,
     /// How the platform recognises processes of the room.
     pub namespace: PathBuf,
 }

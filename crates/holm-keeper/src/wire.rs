@@ -14,6 +14,7 @@ pub use frame::{control_frame, frame, read_control, send_answer, take_frame};
 
 use holm_core::egress::Carried;
 use holm_core::exec::{ExecRequest, Resume};
+use holm_core::image_users::User;
 use holm_core::isolation::Isolation;
 use holm_core::route::PortAddress;
 use holm_core::run::{RunOrder, RunSeen};
@@ -390,6 +391,9 @@ pub struct Spawn {
     /// The program is that of a run: a first process of holm's own starts it and holds what it leaves behind.
     #[serde(default)]
     pub is_run: bool,
+    /// `None`: the user that init is.
+    #[serde(default)]
+    pub user: Option<User>,
 }
 
 /// The target of one of the three streams.

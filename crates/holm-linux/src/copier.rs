@@ -7,6 +7,7 @@
 
 use crate::mover::{Source, copy_entry};
 use crate::open_files;
+use holm_core::sub_ids::SubIds;
 use holm_keeper::directories::open_directory;
 use holm_keeper::wire::Pair;
 use std::io::{self, Read, Write};
@@ -18,8 +19,8 @@ use std::process::{Command, Stdio};
 /// The hidden first argument of a process that copies what workspaces wrote.
 pub const ROLE: &str = "__copy";
 
-/// Copies all of them in a separate process. A failed copy leaves its partial result.
-pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
+/// Copies all of them in a separate process, with the owners that files of these ranges have. A failed copy leaves its partial result.
+pub fn run(program: &Path, pairs: &[Pair], ids: Option<&SubIds>) -> io::Result<()> {
     let mut child = Command::new(program)
         .arg(ROLE)
         .env_clear()
@@ -28,7 +29,7 @@ pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(&serde_json::to_vec(pairs)?)?;
+        stdin.write_all(&serde_json::to_vec(&(pairs, ids))?)?;
     }
     let output = child.wait_with_output()?;
     if output.status.success() {
@@ -47,8 +48,6 @@ pub fn run(program: &Path, pairs: &[Pair]) -> io::Result<()> {
 
 /// The role: reads the pairs from stdin; the last line on stderr is the errno.
 pub fn main() -> ! {
-    // If this fails, the copy reports unreadable directories itself.
-    crate::closed::enter_directories();
     match copy() {
         Ok(()) => std::process::exit(0),
         Err(error) => {
@@ -61,7 +60,9 @@ pub fn main() -> ! {
 fn copy() -> io::Result<()> {
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
-    let pairs: Vec<Pair> = serde_json::from_slice(&text)?;
+    let (pairs, ids): (Vec<Pair>, Option<SubIds>) = serde_json::from_slice(&text)?;
+    // If this fails, the copy reports unreadable directories itself.
+    crate::closed::enter_directories(ids.as_ref());
     // One directory is held open per level of the tree.
     open_files::raise();
     rustix::process::umask(rustix::fs::Mode::empty());

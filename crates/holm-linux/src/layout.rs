@@ -48,6 +48,11 @@ impl Layout {
         self.data_dir.join("images")
     }
 
+    /// Files of images that do not belong to root, with their owners.
+    pub fn owned_files(&self) -> PathBuf {
+        self.data_dir.join("owned")
+    }
+
     pub fn project(&self, id: &ProjectId) -> PathBuf {
         self.data_dir.join("projects").join(id.as_str())
     }

@@ -35,6 +35,8 @@ pub mod numbers;
 #[cfg(target_os = "linux")]
 pub mod open_files;
 #[cfg(target_os = "linux")]
+pub mod owned;
+#[cfg(target_os = "linux")]
 pub mod probe;
 #[cfg(target_os = "linux")]
 mod programs;
@@ -47,6 +49,8 @@ pub mod room;
 #[cfg(all(test, target_os = "linux"))]
 #[path = "../../holm/tests/it/support/skip.rs"]
 mod skip;
+#[cfg(target_os = "linux")]
+pub mod sub_ids;
 #[cfg(target_os = "linux")]
 pub mod sys;
 #[cfg(target_os = "linux")]

@@ -6,13 +6,18 @@
 //! before a launch and for `top`. The driver measures the whole data directory with the same
 //! [`Meter`].
 
+use crate::programs::OWN_PROGRAM;
+use crate::sub_ids;
+use holm_core::sub_ids::SubIds;
 use holm_keeper::complain;
+use holm_keeper::directories::descriptor_path;
 use holm_keeper::files::remove::BLOCK;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,13 +25,18 @@ use std::process::{Command, Stdio};
 pub const ROLE: &str = "__measure";
 
 pub fn main() -> ! {
-    let mut directories = std::env::args_os().skip(2).map(PathBuf::from);
+    let mut arguments = std::env::args_os().skip(2);
+    let ids = arguments.next().unwrap_or_default();
+    let ids: Option<SubIds> = ids
+        .to_str()
+        .and_then(|text| serde_json::from_str(text).ok());
+    let mut directories = arguments.map(PathBuf::from);
     let Some(directory) = directories.next() else {
         std::process::exit(2)
     };
     // A failure here makes the count smaller or slower, not wrong.
     let _ = rustix::process::setpriority_process(None, 19);
-    crate::closed::enter_directories();
+    crate::closed::enter_directories(ids.as_ref());
     match disk_usage(&directory) {
         Ok(bytes) => {
             println!("{bytes}");
@@ -43,11 +53,12 @@ pub fn main() -> ! {
 }
 
 /// The command for this role. `directory` must exist; parts of it can be added as arguments, and
-/// missing ones count nothing.
-pub fn command(program: &Path, directory: &Path) -> Command {
+/// missing ones count nothing. `ids` are the ranges that its files may be of.
+pub fn command(program: &Path, directory: &Path, ids: Option<&SubIds>) -> Command {
     let mut command = Command::new(program);
     command
         .arg(ROLE)
+        .arg(serde_json::to_string(&ids).unwrap_or_default())
         .arg(directory)
         .env_clear()
         .stdin(Stdio::null())
@@ -83,6 +94,8 @@ pub struct Meter {
     seen: HashSet<(u64, u64)>,
     /// Directories that could not be read.
     pub unread: u64,
+    /// A process of its own measures what belongs to users of the ranges of ids.
+    has_helper: bool,
 }
 
 /// The size of one tree.
@@ -110,6 +123,27 @@ pub fn disk_usage(directory: &Path) -> io::Result<u64> {
 // === impl Meter ===
 
 impl Meter {
+    /// One that also measures what services of images made as other users.
+    pub fn with_users() -> Self {
+        Self {
+            has_helper: true,
+            ..Self::default()
+        }
+    }
+
+    /// A directory that this process may not read.
+    fn closed(&mut self, path: &Path, measured: &mut Measured) {
+        let ids = self.has_helper.then(sub_ids::find).and_then(Result::ok);
+        let bytes = ids.and_then(|ids| {
+            let output = command(Path::new(OWN_PROGRAM), path, Some(&ids)).output();
+            understand(&output.ok()?.stdout).ok()
+        });
+        match bytes {
+            Some(bytes) => measured.bytes += bytes,
+            None => self.unread += 1,
+        }
+    }
+
     /// The size of a path, with everything below it on the same file system.
     pub fn tree(&mut self, path: &Path) -> Measured {
         let mut measured = Measured::default();
@@ -121,7 +155,7 @@ impl Meter {
             return measured;
         }
         let Ok(mut here) = open(CWD, path) else {
-            self.unread += 1;
+            self.closed(path, &mut measured);
             return measured;
         };
         let mut levels = vec![Level {
@@ -142,7 +176,13 @@ impl Meter {
             };
             let opened = open(here.as_fd(), name.as_c_str());
             let Ok((stat, child)) = opened.and_then(|child| Ok((fstat(&child)?, child))) else {
-                self.unread += 1;
+                match std::fs::read_link(descriptor_path(&here)) {
+                    Ok(above) => {
+                        let name = OsStr::from_bytes(name.as_bytes());
+                        self.closed(&above.join(name), &mut measured);
+                    }
+                    Err(_) => self.unread += 1,
+                }
                 continue;
             };
             if stat.st_dev == top.st_dev {

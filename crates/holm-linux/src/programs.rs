@@ -10,6 +10,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// The program of this process, also when an upgrade has removed it.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// How a compressed file begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 

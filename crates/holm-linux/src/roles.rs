@@ -1,7 +1,7 @@
 //! Decides which role this process plays. Called first in `main`, before any runtime or thread.
 
 use crate::system::Kernel;
-use crate::{copier, keeper, launch, measure, mover, remount, room};
+use crate::{copier, keeper, launch, measure, mover, owned, remount, room, sub_ids};
 use holm_keeper::{files, init, inside};
 use std::os::unix::ffi::OsStrExt;
 
@@ -23,6 +23,12 @@ pub fn dispatch() {
     }
     if first == copier::ROLE {
         copier::main();
+    }
+    if first == owned::ROLE {
+        owned::main();
+    }
+    if first == sub_ids::ROLE {
+        sub_ids::main();
     }
     if first == remount::ROLE {
         remount::main();

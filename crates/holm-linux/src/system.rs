@@ -3,6 +3,7 @@
 use crate::domain;
 use crate::open_files;
 use crate::sys;
+use holm_core::image_users::User;
 use holm_keeper::platform::{System, Terminal, Work};
 use holm_keeper::wire::Domain;
 use std::io;
@@ -47,6 +48,10 @@ impl System for Kernel {
             sys::command::restricted(command, rules);
         }
         Ok(())
+    }
+
+    fn become_user(&self, command: &mut Command, user: User) {
+        sys::command::as_user(command, user);
     }
 
     fn instead_of_executing(&self, command: &mut Command, work: Work) {

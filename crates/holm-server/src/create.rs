@@ -249,6 +249,9 @@ fn create_streaming(
         let made = made?;
         if let Created::New(made) = &made {
             notes.extend(app.layer_notes(&made.record.spec).await);
+            if let Ok(driver) = app.engine.driver(&made.record.spec) {
+                notes.extend(driver.shortcomings(&made.record.spec).await);
+            }
             notes.extend(app.missing_secrets(&made.record.spec).await);
         }
         let mut workspace = created_workspace(&app, made, notes, asked).await;

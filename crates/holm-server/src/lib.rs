@@ -402,6 +402,11 @@ impl App {
         let ports = self.routes.ports_of(&view.record.id).await;
         let mut workspace = self.with_ports(view, ports).await;
         workspace.policy = self.policy_in_force();
+        if let Some(spec) = specs.first()
+            && let Ok(driver) = self.engine.driver(spec)
+        {
+            workspace.notes.extend(driver.shortcomings(spec).await);
+        }
         self.measure_volumes(specs, std::slice::from_mut(&mut workspace))
             .await;
         workspace

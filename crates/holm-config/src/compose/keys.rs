@@ -85,7 +85,7 @@ pub static SERVICE_KEYS: &[Key] = keys! {
     external_links: Refused, Shape::Unique, "there are no containers outside of the workspace; declare the service in a file";
     extra_hosts: Done, Shape::Hosts, "";
     gpus: Trust(gpu), Shape::Short { long: short::gpus, table: &DEVICE_REQUESTS }, "opens devices of the host";
-    group_add: Unused, Shape::Unique, "all programs of a workspace have one group";
+    group_add: Done, Shape::Unique, "where services have several users ([images.md](images.md#users))";
     healthcheck: Done, HEALTHCHECK, "";
     hostname: Done, Shape::Text, "";
     image: Done, Shape::Text, "";

@@ -8,6 +8,7 @@ use crate::compose::{Unread, services};
 use holm_core::compose::{ComposeFiles, Reading};
 use holm_core::compose_services::Translated;
 use holm_core::detect::{Composition, Found, compose_file};
+use holm_core::image_build::{Dockerfile, downloader};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -67,6 +68,7 @@ pub fn read_composition(place: &Place<'_>, found: &Found) -> Option<Composition>
                 requests.map(|it| format!("{}:{}: `{}`", it.at.file, it.at.line, it.key));
             return Some(Composition {
                 requests: requests.collect(),
+                downloads: downloads(place, &translated),
                 file,
                 stack: reading.stack,
                 translated,
@@ -85,12 +87,39 @@ pub fn read_composition(place: &Place<'_>, found: &Found) -> Option<Composition>
     let requests = requests.map(|it| format!("{}:{}: {}", it.at.file, it.at.line, it.at.words));
     Some(Composition {
         requests: requests.collect(),
+        downloads: downloads(place, &translated),
         file,
         stack: reading.stack,
         translated,
         included: Vec::new(),
         errors: Vec::new(),
     })
+}
+
+/// The services whose image is built without a network by commands that want one.
+fn downloads(place: &Place<'_>, translated: &Translated) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, service) in &translated.services {
+        let build = service
+            .image
+            .as_ref()
+            .and_then(|image| image.build.as_ref());
+        let Some(build) = build.filter(|build| !build.network) else {
+            continue;
+        };
+        let text = match &build.dockerfile {
+            Dockerfile::File(path) => read(place.root, path).ok(),
+            Dockerfile::Inline(text) => Some(text.clone()),
+        };
+        if let Some(program) = text.as_deref().and_then(downloader) {
+            let reason = format!(
+                "{} runs {program}, and a build has no network without your approval",
+                build.file()
+            );
+            found.push((name.to_string(), reason));
+        }
+    }
+    found
 }
 
 fn attempt(place: &Place<'_>, found: &Found, file: &str, with: With) -> Attempt {

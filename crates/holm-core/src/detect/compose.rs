@@ -25,6 +25,8 @@ pub struct Composition {
     pub requests: Vec<String>,
     /// Why `holm up` refuses it, each with its place.
     pub errors: Vec<String>,
+    /// Services whose image is built by commands that load something, each with the reason.
+    pub downloads: Vec<(String, String)>,
 }
 
 /// Directories below the root in which Compose files are looked for.
@@ -58,6 +60,7 @@ pub fn add(composition: &Composition, parts: &mut [Part], proposal: &mut Proposa
     };
     if errors.is_empty() {
         composed.included.clone_from(&composition.included);
+        composed.downloads.clone_from(&composition.downloads);
         let services = composition.translated.services.iter();
         composed.databases = services
             .clone()

@@ -52,6 +52,8 @@ pub struct Composed {
     pub(super) databases: Vec<(String, Access)>,
     /// Volumes that each workspace forks, each with the database that fills it.
     pub(super) forked: Vec<(String, String)>,
+    /// Services whose build needs a network, each with the reason.
+    pub(super) downloads: Vec<(String, String)>,
     /// Files that git ignores and without which it cannot be read.
     pub included: Vec<String>,
     /// What it asks of the host, each with its place.

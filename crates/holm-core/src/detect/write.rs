@@ -73,6 +73,10 @@ fn toml(proposal: &Proposal) -> String {
         let path = line(&format!("~/{name}"));
         lines.push(format!("\n[volumes.{name}]\npath = {path}\n{policy}"));
     }
+    for (name, reason) in proposal.compose.iter().flat_map(|it| &it.downloads) {
+        let build = beside("build = { network = \"default\" }", reason);
+        lines.push(format!("\n[services.{name}]\n{build}"));
+    }
     for (name, service) in proposal.compose.iter().flat_map(|it| &it.forked) {
         let reason =
             format!("the first start of {service} makes the data, each workspace gets a copy");

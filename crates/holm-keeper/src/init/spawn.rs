@@ -112,6 +112,9 @@ fn start(
     };
     let prepared = system.prepare(&mut command, terminal, spawn.domain);
     prepared.map_err(cannot)?;
+    if let Some(user) = spawn.user {
+        system.become_user(&mut command, user);
+    }
     if spawn.is_run {
         // Last, because nothing after it is called.
         let run = HeldRun { argv, env };

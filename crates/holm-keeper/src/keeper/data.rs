@@ -118,6 +118,7 @@ fn inside(registry: &Registry, word: &str, streams: [StdStream; 3]) -> Spawn {
         domain: Domain::Shared,
         streams: Some(streams),
         is_run: false,
+        user: None,
     }
 }
 

@@ -60,6 +60,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         domain: registry.secrets.domain(receiver),
         streams: (!has_terminal).then_some(PIPES),
         is_run: false,
+        user: place.user(),
     };
     let started = match registry.start_at(&place, spawn, exit_inside) {
         // Any other error means that init is gone: the client gets an error of holm, not the exit code of a

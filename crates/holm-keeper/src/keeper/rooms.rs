@@ -9,6 +9,7 @@ use super::{InitNumber, InitOf, Registry};
 use crate::descriptors::send;
 use crate::room::{RoomInit, RoomPlan, RoomSignal};
 use crate::wire::ToInit;
+use holm_core::image_users::User;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -253,6 +254,11 @@ impl Room {
     /// `$HOME` of the image's user.
     pub fn home(&self) -> &str {
         &self.init.home
+    }
+
+    /// What the service starts as. `None`: as the room's only user.
+    pub fn user(&self) -> Option<&User> {
+        self.init.user.as_ref()
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeSet<i32>> {

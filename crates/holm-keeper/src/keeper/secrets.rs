@@ -30,8 +30,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// Readable by the owner only, and not writable.
-const READ_BY_OWNER: Mode = Mode::RUSR;
+/// Modes of secret files: all programs are one user, or a service may read after it changed from root to another user.
+const BY_OWNER: Mode = Mode::RUSR;
+const BY_USERS: Mode = Mode::RUSR.union(Mode::RGRP).union(Mode::ROTH);
 /// The interval of checks: time passes during suspension, but timers wait longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
@@ -42,6 +43,7 @@ pub struct Secrets {
     changed: Condvar,
     /// The directory of the files; `None`: no secret is declared as a file.
     files: Option<OwnedFd>,
+    file_mode: Mode,
     /// Whether programs are started in their own Landlock domains.
     is_apart: bool,
     /// Whether programs inside trust the gateway's CA.
@@ -123,7 +125,9 @@ impl Secrets {
                 errno: None,
             });
         }
+        let has_users = plan.rooms.iter().any(|room| room.has_users);
         let secrets = Self {
+            file_mode: if has_users { BY_USERS } else { BY_OWNER },
             is_apart: !grants.is_empty() && landlock && plan.has(Defence::OwnDomain),
             state: Mutex::new(State {
                 grants: Vec::new(),
@@ -367,7 +371,7 @@ impl Secrets {
     /// The directory exists before the value, so that Landlock rules for its readers can name it.
     fn make_directory(&self, name: &str) -> io::Result<()> {
         let files = self.files.as_ref().ok_or(Errno::NOENT)?;
-        match mkdirat(files, secret_directory(name), Mode::RWXU) {
+        match mkdirat(files, secret_directory(name), Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -380,7 +384,7 @@ impl Secrets {
         let (fresh, place) = (format!("{directory}/.new"), format!("{directory}/{name}"));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         remove_at(files, &fresh)?;
-        let file = openat(files, &fresh, flags, READ_BY_OWNER)?;
+        let file = openat(files, &fresh, flags, self.file_mode)?;
         File::from(file).write_all(value.reveal().as_bytes())?;
         renameat(files, &fresh, files, &place)?;
         match symlinkat(&place, files, name) {

@@ -44,6 +44,10 @@ pub enum Defence {
     TakenDescriptors,
     /// The user approves what a repository's own git configuration runs on the host.
     GitSettings,
+    /// Files of the tree belong to the workspace's user only, although rooms have several users.
+    OwnTree,
+    /// Services of images have several users, where the user has ranges of ids.
+    SubIds,
 }
 
 // === impl Defence ===

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 use holm_core::egress::Policy;
+use holm_core::image_users::User;
 use holm_core::isolation::Isolation;
 use holm_keeper::keeper::{self, Init, Keeper, Launched, Sockets};
 use holm_keeper::plan::{LaunchFailure, Part, Plan, Stepped};
@@ -278,6 +279,10 @@ impl System for PlainSystem {
 
     fn prepare(&self, command: &mut Command, terminal: Terminal, _: Domain) -> io::Result<()> {
         Kernel.prepare(command, terminal, Domain::Shared)
+    }
+
+    fn become_user(&self, command: &mut Command, user: User) {
+        Kernel.become_user(command, user);
     }
 
     fn instead_of_executing(&self, command: &mut Command, work: Work) {

@@ -5,7 +5,7 @@ use super::connect::client;
 use super::environment::{self, toolchains, variables};
 use super::{
     LinuxDriver, base, ca_certificates, cache, disk_fault, files, halt, here, layer, observe,
-    project_id, rooms, services, siblings, sweep, volume, workspace_id,
+    project_id, rooms, services, siblings, sweep, users, volume, workspace_id,
 };
 use crate::cgroup;
 use crate::launch::LaunchPlan;
@@ -190,7 +190,9 @@ async fn refuse_full(
     if observe::how_it_ended(dirs) != Some(Ended::DiskLimit) {
         return Ok(());
     }
-    let mut command = measure::command(driver.programs.roles(), &dirs.dir);
+    let what = |error| disk_fault(error, format!("cannot measure workspace {}", spec.id));
+    let ids = users::of(dirs).map_err(what)?;
+    let mut command = measure::command(driver.programs.roles(), &dirs.dir, ids.as_ref());
     let (id, dir) = (spec.id.clone(), dirs.dir.clone());
     try_blocking(move || {
         let measured = command
@@ -257,6 +259,7 @@ async fn start_keeper(
     dirs: &WorkspaceDirs,
     protection: Protection,
 ) -> Result<Status, Fault> {
+    users::decide(dirs, spec)?;
     let volumes = volume::mounts(driver, spec, dirs).await?;
     if !spec.secrets.is_empty() {
         // A workspace older than its first secret does not have the directory yet.
@@ -273,7 +276,7 @@ async fn start_keeper(
     plan.keeper.volumes = volumes;
     // Services, and the rooms they run in, start only when the tree has the right content.
     if protection == Protection::On {
-        plan.keeper.rooms = rooms::plan(driver, spec, dirs).await?;
+        plan.keeper.rooms = rooms::plan(driver, spec, dirs, plan.sub_ids).await?;
     }
     plan.keeper.guests = Some(guests);
     ca_certificates::prepare(&mut plan, dirs)
@@ -413,6 +416,7 @@ fn plan(
         bundles: Vec::new(),
         siblings: siblings::shown(&driver.layout, &project, spec)
             .map_err(|error| disk_fault(error, format!("cannot show siblings to {}", spec.id)))?,
+        sub_ids: users::decide(dirs, spec)?,
     })
 }
 

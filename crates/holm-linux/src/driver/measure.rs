@@ -1,7 +1,7 @@
 //! Measures the disk use of the data directory, by kind.
 
 use super::reap::{entries, name};
-use super::{disk_fault, layer, volume, workspace_id};
+use super::{disk_fault, layer, users, volume, workspace_id};
 use crate::Layout;
 use crate::machine;
 use crate::measure::Meter;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
-    let mut meter = Meter::default();
+    let mut meter = Meter::with_users();
     let mut usage = DiskUsage {
         trash: trash_by(&mut meter, layout)?,
         ..DiskUsage::default()
@@ -27,7 +27,7 @@ pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
             "workspaces" => workspaces(&mut meter, &entry.path(), &mut usage)?,
             "projects" => projects(&mut meter, &entry.path(), &mut usage)?,
             "program" => usage.programs += meter.tree(&entry.path()).bytes,
-            "images" => usage.images += meter.tree(&entry.path()).bytes,
+            "images" | "owned" => usage.images += meter.tree(&entry.path()).bytes,
             // These two stay when they are empty, and `holm gc` has nothing to delete in them then.
             "reap" | "incoming" => {
                 for left in entries(&entry.path())? {
@@ -47,7 +47,7 @@ pub fn everything(layout: &Layout) -> Result<DiskUsage, Fault> {
 
 pub fn trash(layout: &Layout) -> Result<DiskUsage, Fault> {
     Ok(DiskUsage {
-        trash: trash_by(&mut Meter::default(), layout)?,
+        trash: trash_by(&mut Meter::with_users(), layout)?,
         ..DiskUsage::default()
     })
 }
@@ -61,7 +61,9 @@ pub fn workspace(
 ) -> Result<DiskUsage, Fault> {
     let id = workspace_id(spec)?;
     let dirs = layout.workspace(&id);
-    let mut command = crate::measure::command(program, &dirs.dir);
+    let ids =
+        users::of(&dirs).map_err(|error| disk_fault(error, format!("cannot measure {id}")))?;
+    let mut command = crate::measure::command(program, &dirs.dir, ids.as_ref());
     command.arg(dirs.upper());
     command.args(volume::places(layout, spec, &dirs));
     let output = command.output();
@@ -98,7 +100,7 @@ pub fn volumes(layout: &Layout, specs: &[Arc<WorkspaceSpec>]) -> Result<DiskUsag
         }
         // A volume that was never mounted takes nothing.
         let places = volume::places(layout, spec, &dirs).into_iter();
-        let sizes = places.map(|place| Meter::default().tree(&place).bytes);
+        let sizes = places.map(|place| Meter::with_users().tree(&place).bytes);
         let measured = WorkspaceUsage {
             each_volume: sizes.collect(),
             ..WorkspaceUsage::default()

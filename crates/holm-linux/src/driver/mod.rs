@@ -34,6 +34,7 @@ mod storage;
 mod sweep;
 mod traces;
 mod upper;
+mod users;
 mod volume;
 
 use crate::Layout;
@@ -63,7 +64,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use holm_keeper::files::remove::remove_tree;
+use crate::owned::remove as remove_tree;
 
 /// Runs workspaces with namespaces and overlayfs.
 pub struct LinuxDriver {
@@ -173,6 +174,13 @@ impl Driver for LinuxDriver {
 
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         launch::check(spec)
+    }
+
+    async fn shortcomings(&self, spec: &WorkspaceSpec) -> Vec<String> {
+        let (layout, spec) = (Arc::clone(&self.layout), spec.clone());
+        let found = try_blocking(move || Ok(users::shortcomings(&layout, &spec)));
+        // A remark is not worth an error.
+        found.await.unwrap_or_default()
     }
 
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {

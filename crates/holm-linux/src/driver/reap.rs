@@ -3,13 +3,14 @@
 
 use super::connect::client;
 use super::{disk_fault, layer, observe};
-use crate::Layout;
+use crate::{Layout, owned};
+use holm_core::image_reference::ImageDigest;
 use holm_core::layer::LayerKey;
 use holm_core::trash::BaseKey;
 use holm_core::{Fault, ProjectId, WorkspaceId};
 use holm_engine::Progress;
 use holm_engine::storage::{Discard, Discarded, Known, Leftover, Survey};
-use holm_keeper::files::remove::remove_counted;
+use holm_image::Images;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
 use std::io;
@@ -76,6 +77,7 @@ pub fn survey(
             survey.leftovers.push(leftover(layout, &entry));
         }
     }
+    survey_owned(layout, &mut survey)?;
     if let Some(programs) = programs {
         for entry in entries(&layout.data_dir.join("program"))? {
             if !programs.contains(&entry.path().join("holm")) {
@@ -84,6 +86,28 @@ pub fn survey(
         }
     }
     Ok(survey)
+}
+
+/// Files of images with their owners, of images that are gone.
+fn survey_owned(layout: &Layout, survey: &mut Survey) -> Result<(), Fault> {
+    let entries = entries(&layout.owned_files())?;
+    if entries.is_empty() {
+        return Ok(());
+    }
+    // Without the images nothing is known of them.
+    let Ok(images) = Images::open(&layout.images()) else {
+        return Ok(());
+    };
+    for entry in entries {
+        let name = name(&entry);
+        let digits = name.split('-').next().unwrap_or_default();
+        let digest = format!("sha256:{digits}").parse::<ImageDigest>();
+        let is_there = digest.is_ok_and(|digest| images.root(&digest).is_ok());
+        if !is_there || (name.contains(".new-") && is_stale(&entry)) {
+            survey.leftovers.push(leftover(layout, &entry));
+        }
+    }
+    Ok(())
 }
 
 fn survey_project(
@@ -202,7 +226,7 @@ pub fn discarded(layout: &Layout) -> Result<Vec<Discarded>, Fault> {
 pub fn delete(layout: &Layout, discarded: &Discarded, progress: &Progress) -> Result<u64, Fault> {
     let path = layout.reap().join(discarded.name());
     let (mut files, mut bytes) = (0, 0);
-    let removed = remove_counted(&path, &mut |freed| {
+    let removed = owned::remove_all(&path, &mut |freed| {
         files += 1;
         bytes += freed;
         if files % TELL_EVERY == 0 {

@@ -1,12 +1,14 @@
 //! Plans the rooms of services that run from images. Images are resolved to directories here and nowhere else, so no
 //! host path leaves the driver.
 
-use super::{LinuxDriver, disk_fault, sweep};
+use super::{LinuxDriver, disk_fault, sweep, users};
 use crate::{Layout, launch};
 use holm_core::container::{Container, Mount, Source, Watch};
 use holm_core::image_reference::ImageDigest;
+use holm_core::image_users;
 use holm_core::service_network;
 use holm_core::spec::{Service, ServiceImage, WorkspaceSpec};
+use holm_core::sub_ids::SubIds;
 use holm_core::{Code, Fault};
 use holm_engine::try_blocking;
 use holm_image::{ImageConfig, Images, ImagesError};
@@ -26,6 +28,7 @@ pub async fn plan(
     driver: &LinuxDriver,
     spec: &WorkspaceSpec,
     dirs: &WorkspaceDirs,
+    ids: Option<SubIds>,
 ) -> Result<Vec<RoomPlan>, Fault> {
     let rooms = dirs.rooms();
     let is_used = spec.services.iter().any(|service| service.image.is_some());
@@ -35,7 +38,7 @@ pub async fn plan(
     let (layout, spec, dirs) = (Arc::clone(&driver.layout), spec.clone(), dirs.clone());
     let helper = driver.programs.roles_inside();
     try_blocking(move || {
-        let mut planned = plan_all(&layout, &spec, &rooms)?;
+        let mut planned = plan_all(&layout, &spec, &rooms, ids.as_ref())?;
         for room in &mut planned {
             let service = spec.services.iter().find(|it| it.name == room.service);
             if let Some(container) = service.and_then(Service::container) {
@@ -65,7 +68,12 @@ pub fn shows(spec: &WorkspaceSpec, service: &Service, place: &Path) -> bool {
     volumes(spec, &names).iter().any(|path| path == place)
 }
 
-fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<RoomPlan>, Fault> {
+fn plan_all(
+    layout: &Layout,
+    spec: &WorkspaceSpec,
+    rooms: &Path,
+    ids: Option<&SubIds>,
+) -> Result<Vec<RoomPlan>, Fault> {
     let mut planned = Vec::new();
     let mut images = None;
     for service in &spec.services {
@@ -105,9 +113,37 @@ fn plan_all(layout: &Layout, spec: &WorkspaceSpec, rooms: &Path) -> Result<Vec<R
             room.directories
                 .extend(home.map(|home| home.folder.clone()));
         }
+        if let Some(ids) = ids.filter(|_| has_users(&room)) {
+            give_users(&mut room, layout, &image.manifest, ids)
+                .map_err(|error| unusable_users(service, image, error))?;
+        }
         planned.push(room);
     }
     Ok(planned)
+}
+
+/// Whether programs of the room have the users of the image. Root of a room is the workspace's user, who owns the tree. A
+/// service that starts as another user and writes the tree therefore has only this one: then what it writes is the user's,
+/// and it could not change its user anyway.
+fn has_users(room: &RoomPlan) -> bool {
+    let mut mounts = room.mounts.iter();
+    let writes_tree = room.tree.is_some()
+        || mounts.any(|it| !it.read_only && matches!(it.source, Source::Tree { .. }));
+    image_users::is_root(room.start.user.as_deref()) || !writes_tree
+}
+
+fn give_users(
+    room: &mut RoomPlan,
+    layout: &Layout,
+    manifest: &ImageDigest,
+    ids: &SubIds,
+) -> io::Result<()> {
+    room.has_users = true;
+    // Files of one user and of several must not mix.
+    room.own.as_mut_os_string().push("-users");
+    let layer = users::layer(layout, manifest, &room.layers, ids)?;
+    room.layers.splice(0..0, layer);
+    Ok(())
 }
 
 /// What a Compose file says of the room.
@@ -194,6 +230,7 @@ fn start(
         command,
         environment: config.environment.clone(),
         user: own.user.or_else(|| config.user.clone()),
+        groups: own.groups,
         directory: own.directory.or_else(|| config.working_directory.clone()),
         stop_signal,
     })
@@ -243,6 +280,14 @@ fn prepare(rooms: &Path, dirs: &WorkspaceDirs, kept: &BTreeSet<PathBuf>) -> io::
         }
     }
     Ok(())
+}
+
+fn unusable_users(service: &Service, image: &ServiceImage, error: io::Error) -> Fault {
+    let (name, reference) = (&service.name, &image.reference);
+    disk_fault(
+        error,
+        format!("cannot give the files of {reference} to its users, for the service {name}"),
+    )
 }
 
 fn unusable(service: &Service, image: &ServiceImage, error: ImagesError) -> Fault {

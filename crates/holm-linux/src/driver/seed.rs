@@ -8,8 +8,8 @@
 use super::commands::{Commands, Made, Of};
 use super::connect::succeeds_inside;
 use super::layer::{self, BUILDING};
-use super::{LinuxDriver, disk_fault, first_start, halt, volume, workspace_id};
-use crate::Layout;
+use super::{LinuxDriver, disk_fault, first_start, halt, users, volume, workspace_id};
+use crate::{Layout, owned};
 use holm_core::layer::LayerKey;
 use holm_core::spec::{Seed, Volume, WorkspaceSpec};
 use holm_core::{Code, Fault, WorkspaceId};
@@ -83,7 +83,8 @@ fn keep(layout: &Layout, id: &WorkspaceId, volume: &Volume, key: &LayerKey) -> R
     let building = target.with_file_name(format!("{BUILDING}{id}"));
     let put_together = || {
         fs::create_dir_all(&building)?;
-        fs::rename(volume::own(&dirs, volume), building.join("tree"))?;
+        let own = volume::own(&dirs, volume);
+        owned::rename(&own, &building.join("tree"), users::of(&dirs)?.as_ref())?;
         fs::rename(dirs.setup_log(), building.join("log"))?;
         layer::name_it(&building, &target)
     };

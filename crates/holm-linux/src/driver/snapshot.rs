@@ -6,7 +6,7 @@
 //! name and renamed when it is complete.
 
 use super::connect::client;
-use super::{LinuxDriver, disk_fault, halt, observe, remove_tree, volume, workspace_id};
+use super::{LinuxDriver, disk_fault, halt, observe, remove_tree, users, volume, workspace_id};
 use crate::copier;
 use holm_core::check::CheckFor;
 use holm_core::spec::{Origin, Volume, WorkspaceSpec};
@@ -85,6 +85,8 @@ pub async fn copy_origin(
         None => Parts::live(&from),
     };
     let mut pairs = pairs(parts, &to.upper(), &to.home());
+    let disk = |error| disk_fault(error, format!("cannot copy workspace {source}"));
+    users::take_over(&from, &to).map_err(disk)?;
     make_generations(&source, &to, spec)?;
     let earlier = |volume: &Volume| match &origin.snapshot {
         Some(key) => volume::kept_volume(&from, key, volume),
@@ -109,6 +111,8 @@ pub async fn copy_volumes(
     let source = WorkspaceId::parse(&check.workspace).map_err(super::corrupt)?;
     let from = driver.layout.workspace(&source);
     let to = driver.layout.workspace(&workspace_id(spec)?);
+    let disk = |error| disk_fault(error, format!("cannot copy workspace {source}"));
+    users::take_over(&from, &to).map_err(disk)?;
     make_generations(&source, &to, spec)?;
     let pairs = volume_pairs(
         &spec.volumes,
@@ -232,12 +236,14 @@ pub async fn copy_still(
     pairs: Vec<Pair>,
 ) -> Result<(), Fault> {
     let (layout, programs) = (driver.layout.clone(), driver.programs.clone());
+    let own = driver.layout.workspace(&workspace_id(spec)?);
     let id = id.cloned();
     let work = move || {
         let what = "cannot copy a workspace's files".to_owned();
         let held = id.map(|id| halt::hold(&layout, &id)).transpose();
         let _held = held.map_err(|error| disk_fault(error, what.clone()))?;
-        copier::run(programs.roles(), &pairs).map_err(|error| disk_fault(error, what))
+        let ids = users::of(&own).map_err(|error| disk_fault(error, what.clone()))?;
+        copier::run(programs.roles(), &pairs, ids.as_ref()).map_err(|error| disk_fault(error, what))
     };
     driver.builds.uninterrupted(&spec.id, work).await
 }

@@ -6,12 +6,13 @@
 //! so that it contains nothing of the earlier one, and programs with files of that one open do no
 //! harm ([`super::renew`]).
 
-use super::{LinuxDriver, disk_fault, layer, remove_tree};
+use super::{LinuxDriver, disk_fault, layer, remove_tree, users};
 use crate::Layout;
-use crate::copier;
+use crate::{copier, owned};
 use holm_core::Fault;
 use holm_core::config::Policy;
 use holm_core::spec::{Volume, WorkspaceSpec};
+use holm_core::sub_ids::SubIds;
 use holm_keeper::directories::WorkspaceDirs;
 use holm_keeper::wire::{Below, Mounted, Pair, VolumeMount};
 use rustix::fs::{CWD, Mode, OFlags, fchmod, openat};
@@ -66,7 +67,7 @@ fn begin(program: &Path, dirs: &WorkspaceDirs, volume: &Volume) -> io::Result<()
         from: kept,
         to: copy.clone(),
     };
-    copier::run(program, &[pair])?;
+    copier::run(program, &[pair], users::of(dirs)?.as_ref())?;
     fs::rename(copy, own)
 }
 
@@ -131,7 +132,7 @@ fn mount(
             let work = place.join("work");
             fs::create_dir_all(&work)?;
             let layer = layer::directory(layout, &spec.layer(&seed.key)).join("tree");
-            make_like(&own, &layer)?;
+            make_like(&own, &layer, users::of(dirs)?.as_ref())?;
             Some(Below { layer, work })
         }
         _ => {
@@ -159,15 +160,19 @@ fn mount(
 }
 
 /// The root of an overlay has the mode of its upper layer, and a database refuses a directory that
-/// others may read. So it gets the mode of the layer below before it is used.
-fn make_like(own: &Path, layer: &Path) -> io::Result<()> {
+/// others may read. So it gets the mode and the owner of the layer below before it is used.
+fn make_like(own: &Path, layer: &Path, ids: Option<&SubIds>) -> io::Result<()> {
     if own.exists() {
         return Ok(());
     }
-    let mode = Mode::from_raw_mode(fs::metadata(layer)?.mode() & 0o7777);
+    let of_layer = fs::metadata(layer)?;
+    let mode = Mode::from_raw_mode(of_layer.mode() & 0o7777);
     let fresh = own.with_extension("new");
     fs::create_dir_all(&fresh)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     fchmod(openat(CWD, &fresh, flags, Mode::empty())?, mode)?;
+    if let Some(ids) = ids.filter(|ids| ids.users.contains(of_layer.uid())) {
+        owned::own_like(layer, &fresh, ids)?;
+    }
     fs::rename(fresh, own)
 }

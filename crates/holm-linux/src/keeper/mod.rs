@@ -23,6 +23,7 @@ use culprit::Culprits;
 use holm_core::container::Attachment;
 use holm_core::egress::Policy;
 use holm_core::spec::Service;
+use holm_core::sub_ids::SubIds;
 use holm_keeper::complain;
 use holm_keeper::descriptors::MAX_DESCRIPTORS;
 use holm_keeper::directories::WorkspaceDirs;
@@ -169,7 +170,13 @@ fn start(
     let mut isolation = isolation::observe(pid, landlock, &plan, group.as_ref());
     let workspace = Workspace {
         tree: plan.keeper.root.clone(),
+        protected: if plan.keeper.has(Defence::Protection) {
+            plan.protected.clone()
+        } else {
+            Vec::new()
+        },
         seal: plan.seal(),
+        sub_ids: plan.sub_ids,
         program: plan.programs.roles().to_owned(),
         directories,
         init: pidfd.try_clone().step(Part::Other, "hold on to init")?,
@@ -207,8 +214,11 @@ struct Workspace {
     directories: WorkspaceDirs,
     /// Where the tree is inside.
     tree: PathBuf,
+    /// Protected paths of the tree, if they are in force.
+    protected: Vec<String>,
     /// How rooms are sealed.
     seal: SealPlan,
+    sub_ids: Option<SubIds>,
     init: OwnedFd,
     pid: i32,
     /// `None`: the machine has none for us.
@@ -324,7 +334,8 @@ impl Platform for Linux {
             directories,
             ..
         } = &self.workspace;
-        let output = measure::command(program, &directories.dir).output()?;
+        let ids = self.workspace.sub_ids.as_ref();
+        let output = measure::command(program, &directories.dir, ids).output()?;
         measure::understand(&output.stdout)
     }
 
@@ -347,9 +358,12 @@ impl Platform for Linux {
         let order = Order {
             room: plan.clone(),
             tree: workspace.tree.clone(),
+            upper: workspace.directories.upper(),
+            protected: workspace.protected.clone(),
             secrets: secrets.to_vec(),
             seal: workspace.seal.clone(),
             open_files: open_files::inherited(),
+            sub_ids: workspace.sub_ids.filter(|_| plan.has_users),
         };
         room::make(&site, &order)
     }
@@ -420,7 +434,10 @@ impl Platform for Linux {
     }
 
     fn copy(&self, pairs: &[Pair]) -> io::Result<()> {
-        copier::run(&self.workspace.program, pairs)
+        let Workspace {
+            program, sub_ids, ..
+        } = &self.workspace;
+        copier::run(program, pairs, sub_ids.as_ref())
     }
 
     fn mount(&self, mounted: &Mounted) -> io::Result<()> {

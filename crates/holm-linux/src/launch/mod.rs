@@ -6,8 +6,8 @@
 
 mod absent;
 pub use plan::{LaunchPlan, SealPlan};
-pub use root::{NewRoot, attach, copy_mount, detached, filesystem, overlay};
-pub use seal::{Renames, Sealed, Writable, seal};
+pub use root::{NewRoot, attach, clone_tree, copy_mount, detached, filesystem, overlay, pin};
+pub use seal::{Renames, Rights, Sealed, Writable, seal};
 mod beneath;
 mod ca_bundle;
 mod devices;
@@ -24,7 +24,8 @@ mod shown;
 mod tree;
 
 use crate::cgroup::Group;
-use crate::sys;
+use crate::{sub_ids, sys};
+use holm_core::sub_ids::OwnIds;
 use holm_keeper::descriptors::{self, Left};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::process::how_ended;
@@ -39,6 +40,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use tree::Tree;
 
 /// The keeper's handles of a running workspace.
 pub struct Launched {
@@ -72,21 +74,19 @@ pub fn start<T>(
     // Read before the clone: afterwards the kernel returns the overflow uid, and limits of the new
     // namespace.
     let host = HostSide {
-        user: (
-            rustix::process::getuid().as_raw(),
-            rustix::process::getgid().as_raw(),
-        ),
+        user: sub_ids::own(),
         entrances,
         shares: Shares::of_one(plan),
     };
+    let (mapped, mut say_mapped) = io::pipe().step(Part::User, "make the pipe for the ids")?;
     let together = shares::Together::begin(plan);
     let side =
         sys::clone::clone_into(sys::clone::NAMESPACES).step(Part::User, "make the namespaces")?;
     drop(together);
     match side {
         sys::clone::Side::Child => {
-            drop((link, report));
-            let failure = match become_init(plan, host, link_inside, &report_inside) {
+            drop((link, report, say_mapped));
+            let failure = match become_init(plan, host, link_inside, &report_inside, mapped) {
                 Ok(never) => match never {},
                 Err(failure) => failure,
             };
@@ -95,7 +95,16 @@ pub fn start<T>(
             std::process::exit(1);
         }
         sys::clone::Side::Parent { pidfd, pid } => {
-            drop((link_inside, report_inside, host));
+            let own = host.user;
+            drop((link_inside, report_inside, host, mapped));
+            if let Some(ids) = &plan.sub_ids {
+                // If this fails, the first process ends, because it reads the end of the pipe.
+                sub_ids::map(pid, ids, own).step(Part::User, "map the ranges of ids")?;
+                say_mapped
+                    .write_all(&[1])
+                    .step(Part::User, "say that the ids are mapped")?;
+            }
+            drop(say_mapped);
             let done = meanwhile(pid).inspect_err(|_| {
                 // It would also die with this process, which has to clean up first.
                 let _ = pidfd_send_signal(&pidfd, Signal::KILL);
@@ -141,8 +150,7 @@ fn tell(mut pipe: &io::PipeWriter, report: &Report) -> io::Result<()> {
 
 /// Data of the host that the child needs, read before the clone.
 struct HostSide {
-    /// Uid and gid.
-    user: (u32, u32),
+    user: OwnIds,
     /// Of the control group.
     entrances: Vec<File>,
     shares: Shares,
@@ -154,19 +162,34 @@ fn become_init(
     host: HostSide,
     link: UnixStream,
     report: &io::PipeWriter,
+    mapped: io::PipeReader,
 ) -> Result<Never, LaunchFailure> {
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     enter_group(host.entrances).step(Part::Other, "enter the control group")?;
-    map_user(host.user).step(Part::User, "map the user into the namespace")?;
+    let mapped = match &plan.sub_ids {
+        None => map_user(host.user),
+        Some(_) => await_mapping(mapped),
+    };
+    mapped.step(Part::User, "map the user into the namespace")?;
     number_processes_anew().step(Part::Other, "choose where process numbers begin")?;
-    let (doorways, root, secret_files) = make_parts(plan, &host.shares)?;
+    // A process is forked for it, which only a process with one thread may do.
+    let tree = match &plan.sub_ids {
+        Some(_) if plan.keeper.has(Defence::OwnTree) => Some(tree::of_one_user(plan, host.user)?),
+        _ => None,
+    };
+    let (doorways, root, secret_files) = make_parts(plan, &host.shares, tree)?;
     root.freeze()?;
     let leaving = root.enter()?;
 
     rustix::system::sethostname(plan.keeper.label.as_bytes())
         .step(Part::Other, "set the host name")?;
     let seal_plan = plan.seal();
-    let Sealed { landlock, renames } = seal(&seal_plan, Writable::Own(plan), Renames::Reported)?;
+    let Sealed { landlock, renames } = seal(
+        &seal_plan,
+        Writable::Own(plan),
+        Renames::Reported,
+        Rights::None,
+    )?;
     leaving.finish()?;
     let handed = [
         (FromInit::Renames, renames),
@@ -193,12 +216,13 @@ fn become_init(
 fn make_parts(
     plan: &LaunchPlan,
     shares: &Shares,
+    tree: Option<Tree>,
 ) -> Result<(Doorways, NewRoot, Option<OwnedFd>), LaunchFailure> {
     std::thread::scope(|scope| {
         let network = std::thread::Builder::new()
             .spawn_scoped(scope, || network::make(plan))
             .step(Part::Network, "start to make the network")?;
-        let mounted = mount(plan, shares);
+        let mounted = mount(plan, shares, tree);
         let ended = || io::Error::other("it ended early");
         let doorways = network.join().map_err(|_| ended());
         let doorways = doorways.step(Part::Network, "make the network")??;
@@ -208,7 +232,11 @@ fn make_parts(
 }
 
 /// Everything that the workspace will see, and the place of secret files, if there are any.
-fn mount(plan: &LaunchPlan, shares: &Shares) -> Result<(NewRoot, Option<OwnedFd>), LaunchFailure> {
+fn mount(
+    plan: &LaunchPlan,
+    shares: &Shares,
+    tree: Option<Tree>,
+) -> Result<(NewRoot, Option<OwnedFd>), LaunchFailure> {
     let root = NewRoot::mount(plan)?;
     root.show_system(plan)?;
     devices::make(&root, shares)?;
@@ -217,7 +245,11 @@ fn mount(plan: &LaunchPlan, shares: &Shares) -> Result<(NewRoot, Option<OwnedFd>
     etc::mount(&root, plan)?;
     root.make_places(plan)?;
     ca_bundle::mount(&root, plan)?;
-    tree::mount(&root, plan)?;
+    let tree = match tree {
+        Some(tree) => tree,
+        None => Tree::make(plan)?,
+    };
+    tree.mount(&root, plan)?;
     root.mount_caches(plan)?;
     root.mount_volumes(plan)?;
     root.show_siblings(plan)?;
@@ -266,10 +298,16 @@ fn enter_group(entrances: Vec<File>) -> io::Result<()> {
 
 /// The user is mapped to itself: with any other map git's index does not match `lstat`, and files
 /// of an unmapped group cannot be copied up.
-pub(crate) fn map_user((uid, gid): (u32, u32)) -> io::Result<()> {
+pub(crate) fn map_user(own: OwnIds) -> io::Result<()> {
+    let OwnIds { user, group } = own;
     write("/proc/self/setgroups", "deny")?;
-    write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
-    write("/proc/self/uid_map", &format!("{uid} {uid} 1"))
+    write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    write("/proc/self/uid_map", &format!("{user} {user} 1"))
+}
+
+/// The keeper maps the user and its ranges of ids.
+fn await_mapping(mut mapped: io::PipeReader) -> io::Result<()> {
+    mapped.read_exact(&mut [0])
 }
 
 /// Starts pids at another number at each start. A pid file of a killed process would otherwise name

@@ -3,6 +3,7 @@
 use crate::cgroup;
 use crate::programs::Programs;
 use holm_core::config::Limits;
+use holm_core::sub_ids::SubIds;
 use holm_keeper::plan::Plan;
 use holm_keeper::wire::Defence;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub struct LaunchPlan {
     pub bundles: Vec<PathBuf>,
     /// The directory of siblings' trees on the host, if they are shown.
     pub siblings: Option<PathBuf>,
+    /// The ranges of ids that services of images have for their users. `None`: they have one user, or there are none.
+    pub sub_ids: Option<SubIds>,
 }
 
 /// What decides how the first process of a workspace, or of a room in it, is sealed.

@@ -69,9 +69,19 @@ fn limit_namespaces(processes: &OwnedFd, plan: &LaunchPlan, shares: &Shares) -> 
         limit(name, *most)?;
     }
     if !plan.nested && plan.keeper.has(Defence::NamespaceLimit) {
-        limit("max_user_namespaces", 0)?;
+        limit("max_user_namespaces", user_namespaces(plan))?;
     }
     Ok(())
+}
+
+/// The user namespaces that holm itself makes below the workspace's: that of the tree, and one for each room. A room may
+/// start before the last one of its service is gone.
+fn user_namespaces(plan: &LaunchPlan) -> u64 {
+    const EACH: usize = 4;
+    match plan.sub_ids {
+        None => 0,
+        Some(_) => u64::try_from(1 + EACH * plan.keeper.rooms.len()).unwrap_or(u64::MAX),
+    }
 }
 
 fn mask(processes: &OwnedFd, attributes: MountAttrFlags) -> Result<(), LaunchFailure> {

@@ -383,7 +383,7 @@ pub fn detached(mounted: &Mounted) -> io::Result<OwnedFd> {
 }
 
 /// A detached copy of a file or a directory of the host, with everything mounted below it.
-pub(super) fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
+pub fn clone_tree(host: &Path) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
@@ -417,7 +417,7 @@ pub fn attach(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Mounts a path on itself.
-pub(super) fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
+pub fn pin(place: &OwnedFd, attributes: u64) -> io::Result<()> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH

@@ -41,11 +41,20 @@ pub enum Renames {
     Unreported,
 }
 
+/// What the first process and what it starts may do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Rights {
+    None,
+    /// With files, users and processes of a user namespace that owns nothing else.
+    RoomRoot,
+}
+
 /// Seals this process. Neither it nor what it starts gets any right back.
 pub fn seal(
     plan: &SealPlan,
     writable: Writable<'_>,
     renames: Renames,
+    rights: Rights,
 ) -> Result<Sealed, LaunchFailure> {
     set_limits(plan).step(Part::Other, "set the limits")?;
     if plan.has(Defence::Keyring) {
@@ -59,7 +68,11 @@ pub fn seal(
         && restrict_files(writable)
             .map_err(io::Error::other)
             .step(Part::Other, "set up Landlock")?;
-    sys::capability::drop_all().step(Part::User, "give up all capabilities")?;
+    let dropped = match rights {
+        Rights::None => sys::capability::drop_all(),
+        Rights::RoomRoot => sys::capability::drop_all_but_of_room_root(),
+    };
+    dropped.step(Part::User, "give up capabilities")?;
     // Dropping capabilities may have cleared it.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     let renames = if renames == Renames::Reported && plan.has(Defence::Mover) {

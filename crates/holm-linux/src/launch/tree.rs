@@ -1,60 +1,140 @@
 //! The project's tree: an overlay at `project.root`, with protected paths held in place.
 
-use super::LaunchPlan;
 use super::absent::{self, Absent, Layers, unprotectable};
 use super::beneath::{make_directories, open_plain};
 use super::root::{NewRoot, overlay, pin};
+use super::{LaunchPlan, map_user};
+use crate::sys;
+use crate::sys::clone::{Side, clone_into};
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY};
+use holm_core::sub_ids::OwnIds;
 use holm_keeper::directories::open_directory;
 use holm_keeper::plan::Stepped;
 use holm_keeper::plan::{LaunchFailure, Part};
 use holm_keeper::wire::Defence;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-pub fn mount(root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
-    let open =
-        |path: &Path| open_directory(path).step(Part::Overlay, &format!("open {}", path.display()));
-    let mut layers = plan
-        .layers
-        .iter()
-        .map(|layer| open(layer))
-        .collect::<Result<Vec<_>, _>>()?;
-    let upper = open(&plan.keeper.dir.join("upper"))?;
-    let work = open(&plan.keeper.dir.join("work"))?;
-    let pins = open(&plan.keeper.dir.join("pins"))?;
-    let protected = if plan.keeper.has(Defence::Protection) {
+/// The tree, mounted nowhere yet.
+pub struct Tree {
+    mount: OwnedFd,
+    absent: Absent,
+}
+
+/// The directories that the tree is an overlay of.
+struct Directories {
+    /// Top first.
+    lower: Vec<OwnedFd>,
+    upper: OwnedFd,
+    work: OwnedFd,
+}
+
+// === impl Tree ===
+
+impl Tree {
+    pub fn make(plan: &LaunchPlan) -> Result<Self, LaunchFailure> {
+        let absent = hide_absent(plan)?;
+        let mount = Directories::open(plan)
+            .and_then(|all| overlay(&all.lower, Some((&all.upper, &all.work))));
+        Ok(Self {
+            mount: mount.step(Part::Overlay, "mount the tree")?,
+            absent,
+        })
+    }
+
+    pub fn mount(self, root: &NewRoot, plan: &LaunchPlan) -> Result<(), LaunchFailure> {
+        if plan.keeper.has(Defence::Pins) {
+            pin_way_to_root(root, plan)?;
+        }
+        if !self.absent.hidden.is_empty() {
+            absent::hold(root, plan, &self.absent.hidden)?;
+        }
+        root.attach(&self.mount, &plan.keeper.root).step(
+            Part::Mount,
+            &format!("mount the tree at {}", plan.keeper.root.display()),
+        )?;
+        protect(root, plan, &protected(plan), &self.absent)
+    }
+}
+
+/// The tree of a workspace whose services have several users. Whatever they do, its files belong to the workspace's user:
+/// what a person gets out of the workspace is theirs. Two things make sure of it. The overlay belongs to a user namespace
+/// that maps this user only, so nobody else makes a file. And overlayfs changes files with the rights of the process that
+/// mounted it, which has no right to change owners. The caller must have one thread only.
+pub fn of_one_user(plan: &LaunchPlan, own: OwnIds) -> Result<Tree, LaunchFailure> {
+    let step = "make the tree for one user";
+    let absent = hide_absent(plan)?;
+    let (mut report, mut tell) = io::pipe().step(Part::Overlay, step)?;
+    // The overlay is made in the descriptor table of this process.
+    let side = clone_into(sys::clone::BESIDE).step(Part::User, step)?;
+    match side {
+        Side::Child => {
+            let made = map_user(own)
+                .and_then(|()| sys::capability::give_up_owning())
+                .and_then(|()| Directories::open(plan))
+                .and_then(|all| {
+                    let mount = overlay(&all.lower, Some((&all.upper, &all.work)))?;
+                    tell.write_all(&mount.into_raw_fd().to_ne_bytes())
+                });
+            let code = made.map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+            std::process::exit(code)
+        }
+        Side::Parent { pidfd, .. } => {
+            // Both processes have one table of descriptors, so nothing is closed before the other one ends.
+            let code = sys::enter::code_of(&pidfd).step(Part::Overlay, step)?;
+            drop(tell);
+            if code != 0 {
+                return Err(io::Error::from_raw_os_error(code)).step(Part::Overlay, step);
+            }
+            let mut number = [0; 4];
+            report.read_exact(&mut number).step(Part::Overlay, step)?;
+            let mount = sys::process::inherited(i32::from_ne_bytes(number));
+            Ok(Tree { mount, absent })
+        }
+    }
+}
+
+// === impl Directories ===
+
+impl Directories {
+    fn open(plan: &LaunchPlan) -> io::Result<Self> {
+        let lower = plan.layers.iter().map(|layer| open_directory(layer));
+        let mut lower = lower.collect::<io::Result<Vec<_>>>()?;
+        lower.push(open_directory(&plan.keeper.dir.join("pins"))?);
+        Ok(Self {
+            lower,
+            upper: open_directory(&plan.keeper.dir.join("upper"))?,
+            work: open_directory(&plan.keeper.dir.join("work"))?,
+        })
+    }
+}
+
+/// The outermost protected paths that are in force.
+fn protected(plan: &LaunchPlan) -> Vec<&Path> {
+    if plan.keeper.has(Defence::Protection) {
         outermost(&plan.protected)
     } else {
         Vec::new()
-    };
-    let absent = if protected.is_empty() {
-        Absent::default()
-    } else {
-        let layers = Layers {
-            upper: &upper,
-            lower: &layers,
-            pins: &pins,
-        };
-        absent::hide(&layers, &protected)?
-    };
-    layers.push(pins);
+    }
+}
 
-    let tree = overlay(&layers, Some((&upper, &work))).step(Part::Overlay, "mount the tree")?;
-    if plan.keeper.has(Defence::Pins) {
-        pin_way_to_root(root, plan)?;
+fn hide_absent(plan: &LaunchPlan) -> Result<Absent, LaunchFailure> {
+    let protected = protected(plan);
+    if protected.is_empty() {
+        return Ok(Absent::default());
     }
-    if !absent.hidden.is_empty() {
-        absent::hold(root, plan, &absent.hidden)?;
-    }
-    root.attach(&tree, &plan.keeper.root).step(
-        Part::Mount,
-        &format!("mount the tree at {}", plan.keeper.root.display()),
-    )?;
-    protect(root, plan, &protected, &absent)
+    let mut directories = Directories::open(plan).step(Part::Overlay, "open the layers")?;
+    let pins = directories.lower.pop();
+    let pins = pins.ok_or_else(|| io::Error::other("there are none"));
+    let layers = Layers {
+        upper: &directories.upper,
+        lower: &directories.lower,
+        pins: &pins.step(Part::Overlay, "open the layers")?,
+    };
+    absent::hide(&layers, &protected)
 }
 
 /// The protected paths without those inside another one.

@@ -3,11 +3,12 @@
 use holm_keeper::files::READ;
 use holm_keeper::files::remove::is_mount;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, XattrFlags, fchmod,
-    fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat, mknodat, openat,
-    readlinkat, statat, symlinkat, utimensat,
+    AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
+    chownat, fchmod, fchown, fgetxattr, flistxattr, fsetxattr, fstat, futimens, linkat, mkdirat,
+    mknodat, openat, readlinkat, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -87,11 +88,14 @@ impl Copier<'_> {
             FileType::Symlink => {
                 let target = readlinkat(item.from, item.name, Vec::new())?;
                 symlinkat(target, item.to, item.copy)?;
+                own_entry(item, &stat);
                 utimensat(item.to, item.copy, &times(&stat), AtFlags::SYMLINK_NOFOLLOW)
             }
             kind @ (FileType::Fifo | FileType::Socket) => {
                 let mode = Mode::from_raw_mode(stat.st_mode);
-                mknodat(item.to, item.copy, kind, mode, 0)
+                mknodat(item.to, item.copy, kind, mode, 0)?;
+                own_entry(item, &stat);
+                Ok(())
             }
             // A whiteout.
             FileType::CharacterDevice if self.source == Source::Layer && stat.st_rdev == 0 => {
@@ -190,8 +194,27 @@ fn finish(source: &OwnedFd, target: &OwnedFd, stat: &Stat, kind: Source) -> Resu
         )?;
         fsetxattr(target, name, &value, XattrFlags::empty())?;
     }
+    if let Some((user, group)) = other_owner(stat) {
+        // Only a process with rights over other users' files makes some.
+        let _ = fchown(target, user, group);
+    }
     fchmod(target, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
     futimens(target, &times(stat))
+}
+
+/// The same for an entry that is never opened.
+fn own_entry(item: &Item<'_>, stat: &Stat) {
+    if let Some((user, group)) = other_owner(stat) {
+        // As in `finish`.
+        let _ = chownat(item.to, item.copy, user, group, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
+/// The owner of a file that is not this process's user.
+fn other_owner(stat: &Stat) -> Option<(Option<Uid>, Option<Gid>)> {
+    let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    let is_own = user == geteuid() && group == getegid();
+    (!is_own).then_some((Some(user), Some(group)))
 }
 
 /// An empty buffer with this capacity.

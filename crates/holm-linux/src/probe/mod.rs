@@ -6,8 +6,10 @@ mod trial;
 
 use crate::cgroup::{self, GroupParents};
 use crate::programs::Programs;
+use crate::sub_ids;
 use explain::{control_groups, fix_for, host_limits};
 use holm_core::fitness::{Check, Status};
+use holm_core::sub_ids::SubIds;
 use holm_keeper::plan::Part;
 use std::io;
 use std::path::Path;
@@ -38,6 +40,7 @@ const PARTS: [(&str, &[Part]); 8] = [
 pub fn doctor(data_dir: &Path, means: &Means) -> Vec<Check> {
     let mut checks = basics();
     checks.extend(isolation(data_dir, means));
+    checks.push(users_of_images());
     checks.extend(host_limits(data_dir));
     checks
 }
@@ -129,6 +132,37 @@ fn isolation(data_dir: &Path, means: &Means) -> Vec<Check> {
         Err(_) => {}
     }
     checks
+}
+
+/// Whether services of images have several users.
+fn users_of_images() -> Check {
+    const NAME: &str = "users of images";
+    let found = sub_ids::find().map_err(|missing| {
+        let detail = format!("one for each service: {missing}");
+        Check::optional(NAME, detail, Some(sub_ids::fix(&missing)))
+    });
+    let ids = match found {
+        Ok(ids) => ids,
+        Err(check) => return check,
+    };
+    let SubIds { users, groups } = ids;
+    match sub_ids::try_to_map(&ids) {
+        Ok(()) => {
+            let detail = format!(
+                "{} from {} on, and {} groups from {} on",
+                users.count, users.first, groups.count, groups.first
+            );
+            Check::optional(NAME, detail, None)
+        }
+        Err(error) => {
+            let fix = "correct /etc/subuid and /etc/subgid; `newuidmap` says what it refuses";
+            Check::optional(
+                NAME,
+                format!("they cannot be mapped: {error}"),
+                Some(fix.to_owned()),
+            )
+        }
+    }
 }
 
 fn landlock(in_force: bool) -> Check {

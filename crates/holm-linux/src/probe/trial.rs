@@ -88,6 +88,7 @@ fn launch(
         groups: means.groups.clone().ok(),
         required: Vec::new(),
         siblings: None,
+        sub_ids: None,
     };
     let step = "run a trial workspace";
     let mut child = keeper::command(means.programs.roles())

@@ -8,8 +8,8 @@ use crate::mover::{Source, copy_entry};
 use crate::open_files;
 use holm_keeper::directories::descriptor_path;
 use rustix::fs::{
-    AtFlags, Dir, FlockOperation, Mode, OFlags, ResolveFlags, fchmod, flock, fstat, openat,
-    openat2, renameat, statat, unlinkat,
+    AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, flock,
+    fstat, openat, openat2, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::io;
@@ -81,7 +81,8 @@ fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
 /// Gives complete copies their places.
 fn move_up(volume: &OwnedFd) -> io::Result<()> {
     let copied = openat(volume, COPIED, DIRECTORY, Mode::empty())?;
-    let mode = Mode::from_raw_mode(fstat(&copied)?.st_mode & 0o7777);
+    let status = fstat(&copied)?;
+    let mode = Mode::from_raw_mode(status.st_mode & 0o7777);
     for entry in Dir::read_from(&copied)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -94,6 +95,8 @@ fn move_up(volume: &OwnedFd) -> io::Result<()> {
             moved => moved?,
         }
     }
+    let (user, group) = (Uid::from_raw(status.st_uid), Gid::from_raw(status.st_gid));
+    fchown(volume, Some(user), Some(group))?;
     fchmod(volume, mode)?;
     match unlinkat(volume, COPIED, AtFlags::REMOVEDIR) {
         Err(Errno::NOTEMPTY) => Ok(()),

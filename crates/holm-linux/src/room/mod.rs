@@ -7,28 +7,34 @@
 //! image is read or run before the seal, and an image needs no library for it.
 
 mod fill;
+mod held;
 mod members;
 mod mounts;
 mod paths;
 mod root;
+mod users;
 
 pub use members::{Leaving, signal_members};
 
 use crate::cgroup::Group;
-use crate::launch::{self, Renames, SealPlan, Writable, shares};
+use crate::launch::{self, Renames, Rights, SealPlan, Writable, shares};
 use crate::open_files;
 use crate::sys;
 use crate::sys::clone::{SIBLING, Side, clone_into};
 use crate::system::Kernel;
+use holm_core::image_users::User;
+use holm_core::sub_ids::SubIds;
 use holm_keeper::init;
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
 use holm_keeper::room::{RoomInit, RoomPlan};
+use root::Entered;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open,
     pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, waitid,
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -57,11 +63,17 @@ pub struct Order {
     pub room: RoomPlan,
     /// Where the tree is in the workspace.
     pub tree: PathBuf,
+    /// Its writable layer on the host.
+    pub upper: PathBuf,
+    /// Protected paths of the tree, if they are in force.
+    pub protected: Vec<String>,
     /// Names of the secret files that the room shows.
     pub secrets: Vec<String>,
     pub seal: SealPlan,
     /// The limit of open files that programs start with.
     pub open_files: u64,
+    /// The ranges of ids of the workspace.
+    pub sub_ids: Option<SubIds>,
 }
 
 /// The workspace that the room belongs to.
@@ -92,6 +104,7 @@ enum Report {
     Copying,
     Sealed {
         home: String,
+        user: Option<User>,
         /// The mount namespace, as `/proc` names it.
         namespace: PathBuf,
     },
@@ -190,7 +203,11 @@ fn hear(conversed: io::Result<()>, said: &[u8], link: UnixStream) -> io::Result<
     for line in said.split(|byte| *byte == b'\n') {
         match serde_json::from_slice(line) {
             Ok(Report::Started { pid }) => started = Some(pid),
-            Ok(Report::Sealed { home, namespace }) => sealed = Some((home, namespace)),
+            Ok(Report::Sealed {
+                home,
+                user,
+                namespace,
+            }) => sealed = Some((home, user, namespace)),
             Ok(Report::Failed(error)) => {
                 failure.get_or_insert(io::Error::other(format!("cannot {error}")));
             }
@@ -202,11 +219,12 @@ fn hear(conversed: io::Result<()>, said: &[u8], link: UnixStream) -> io::Result<
     let init = init.map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let init = started.zip(init.transpose()?);
     match (init, sealed, failure) {
-        (Some((pid, pidfd)), Some((home, namespace)), None) => Ok(RoomInit {
+        (Some((pid, pidfd)), Some((home, user, namespace)), None) => Ok(RoomInit {
             pidfd,
             pid,
             link,
             home,
+            user,
             namespace,
         }),
         (init, _, failure) => {
@@ -285,13 +303,13 @@ fn build(workspace: Namespaces, link: OwnedFd) -> Result<i32, LaunchFailure> {
         .map_err(io::Error::from)
         .step(Part::Other, "read the plan of the room")?;
     open_files::raise_for(order.open_files);
-    let home = root::enter(&order, &workspace)?;
+    let entered = root::enter(&order, &workspace)?;
     drop(workspace);
     let side = clone_into(SIBLING).step(Part::Other, "start the init of the room")?;
     match side {
         Side::Parent { pid, .. } => Ok(pid),
         Side::Child => {
-            let failure = match become_init(&order.seal, home, link) {
+            let failure = match become_init(&order.seal, entered, link) {
                 Ok(never) => match never {},
                 Err(failure) => failure,
             };
@@ -303,7 +321,13 @@ fn build(workspace: Namespaces, link: OwnedFd) -> Result<i32, LaunchFailure> {
 
 enum Never {}
 
-fn become_init(plan: &SealPlan, home: String, link: OwnedFd) -> Result<Never, LaunchFailure> {
+/// The user is root there. Its groups of the host do not exist.
+fn become_root(namespace: OwnedFd) -> io::Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::User))?;
+    sys::process::leave_groups()
+}
+
+fn become_init(plan: &SealPlan, entered: Entered, link: OwnedFd) -> Result<Never, LaunchFailure> {
     // The keeper's thread that asked for the room is the parent.
     sys::process::die_with_parent().step(Part::Other, "ask to die with the keeper")?;
     // Orphans in the room become children of its init, which can be found by that.
@@ -311,11 +335,23 @@ fn become_init(plan: &SealPlan, home: String, link: OwnedFd) -> Result<Never, La
     let namespace =
         std::fs::read_link("/proc/self/ns/mnt").step(Part::Proc, "find its mount namespace")?;
     // Whether Landlock is in force is a matter of kernel and plan, which are the workspace's: `show` tells its state.
-    launch::seal(plan, Writable::Everything, Renames::Unreported)?;
+    let Entered { home, users } = entered;
+    let (user, rights) = match users {
+        None => (None, Rights::None),
+        Some((user, namespace)) => {
+            become_root(namespace).step(Part::User, "become root of the room")?;
+            (Some(user), Rights::RoomRoot)
+        }
+    };
+    launch::seal(plan, Writable::Everything, Renames::Unreported, rights)?;
     shares::limit_open_files(plan).step(Part::Other, "limit the open files")?;
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = null.step(Part::Mount, "open /dev/null")?;
-    let report = Report::Sealed { home, namespace };
+    let report = Report::Sealed {
+        home,
+        user,
+        namespace,
+    };
     tell(&report).step(Part::Other, "report to the keeper")?;
     // The keeper reads until stdout is closed.
     rustix::stdio::dup2_stdin(&null)

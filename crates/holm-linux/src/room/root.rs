@@ -7,11 +7,12 @@ use super::copying;
 use super::fill::fill;
 use super::mounts::{self, Mounted};
 use super::paths::{is_missing, show, show_mount};
-use super::{Namespaces, Order};
+use super::{Namespaces, Order, held, users};
 use crate::launch::{NewRoot, attach, filesystem, overlay};
-use crate::sys;
 use crate::sys::mount::{NO_DEV, NO_SUID, READ_ONLY, Reach, set_attributes};
-use holm_core::image_users::{self, Ids, ImageUsers, UserFiles};
+use crate::{sub_ids, sys};
+use holm_core::image_users::{self, ImageUsers, User, UserFiles};
+use holm_core::sub_ids::OwnIds;
 use holm_keeper::directories::{descriptor_path, open_directory};
 use holm_keeper::guest::{SECRET_FILES, secret_directory};
 use holm_keeper::plan::{LaunchFailure, Part, Stepped};
@@ -58,23 +59,36 @@ struct Parts {
     mounted: Mounted,
     /// Our program for helpers.
     helper: Option<OwnedFd>,
+    /// The writable layer of the tree, which has whiteouts to hold.
+    upper: Option<OwnedFd>,
+}
+
+/// What the room's init needs of the image.
+pub struct Entered {
+    /// `$HOME` of the image's user.
+    pub home: String,
+    /// The user that the service starts as, and the user namespace to enter. `None`: every program has one user.
+    pub users: Option<(User, OwnedFd)>,
 }
 
 /// Makes the root and enters it and the other namespaces of the workspace's init. Children of this process are in its
-/// pid namespace from here on. Returns `$HOME` of the image's user.
-pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFailure> {
+/// pid namespace from here on.
+pub fn enter(order: &Order, workspace: &Namespaces) -> Result<Entered, LaunchFailure> {
     let init = workspace.init.as_fd();
-    let ids = Ids {
-        user: rustix::process::getuid().as_raw(),
-        group: rustix::process::getgid().as_raw(),
-    };
+    let ids = sub_ids::own();
     let join = |kinds: ThreadNameSpaceType| move_into_thread_name_spaces(init, kinds);
     make_own(&order.room.own).step(Part::Mount, "make the place of the service's own files")?;
     join(ThreadNameSpaceType::USER).step(Part::User, "join the workspace")?;
+    let namespace = order.sub_ids.as_ref();
+    let namespace = namespace.map(|ranges| users::make(order, ranges, ids));
+    let namespace = namespace
+        .transpose()
+        .step(Part::User, "make the users of the image")?;
     // The host's directories are visible from here; the mount belongs to the workspace's user namespace.
     sys::process::own_mount_namespace().step(Part::Mount, "make a mount namespace")?;
     let image = image(&order.room).step(Part::Overlay, "mount the layers of the image")?;
     let of_host = mounts::of_host(&order.room)?;
+    let upper = held::upper(order)?;
     join(ThreadNameSpaceType::MOUNT).step(Part::Mount, "join the workspace's mounts")?;
     let shown = shown(order)?;
     let helper = order.room.helper.as_ref().map(|path| show(path));
@@ -87,8 +101,9 @@ pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFail
         shown,
         mounted,
         helper,
+        upper,
     };
-    let (root, users) = assemble(order, parts, ids)?;
+    let (root, user) = assemble(order, parts, ids)?;
     root.enter()?.finish()?;
     match &workspace.network {
         Some(network) => {
@@ -107,7 +122,10 @@ pub fn enter(order: &Order, workspace: &Namespaces) -> Result<String, LaunchFail
             .and_then(|()| Ok(rustix::system::sethostname(name.as_bytes())?))
             .step(Part::Other, "set the name of the host")?;
     }
-    Ok(users.home)
+    Ok(Entered {
+        home: user.home.clone(),
+        users: namespace.map(|namespace| (user, namespace)),
+    })
 }
 
 /// The mode of the upper directory is that of `/` in the room.
@@ -119,7 +137,11 @@ fn make_own(own: &Path) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    fs::set_permissions(own.join("upper"), fs::Permissions::from_mode(0o755))
+    match fs::set_permissions(own.join("upper"), fs::Permissions::from_mode(0o755)) {
+        // The room's root gave `/` to another user.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        set => set,
+    }
 }
 
 /// The image with the service's own files above it, not mounted anywhere yet.
@@ -184,16 +206,19 @@ fn shown(order: &Order) -> Result<Vec<(OwnedFd, std::path::PathBuf)>, LaunchFail
 }
 
 /// Mounts everything into the image's root, which is mounted at a place of this mount namespace only.
-fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUsers), LaunchFailure> {
+fn assemble(order: &Order, parts: Parts, ids: OwnIds) -> Result<(NewRoot, User), LaunchFailure> {
     let place = Path::new(MOUNT_POINT);
     let root = open_directory(place)
         .and_then(|directory| attach(parts.image.as_fd(), directory.as_fd()))
         .and_then(|()| open_directory(place))
         .step(Part::Mount, "mount the root of the image")?;
     let root = NewRoot::at(root);
-    let users = users(&root, order.room.start.user.as_deref(), ids);
+    let (user, replaced) = find_users(&root, order, ids)?;
     if !secrets(order).is_empty() {
         mount_secrets(&root, order).step(Part::Secrets, "make the place of secrets")?;
+    }
+    if let Some(upper) = &parts.upper {
+        held::hold(&root, order, upper)?;
     }
     for (mount, inside) in &parts.shown {
         if order.room.volumes.contains(inside) {
@@ -215,12 +240,14 @@ fn assemble(order: &Order, parts: Parts, ids: Ids) -> Result<(NewRoot, ImageUser
         // A program that cannot do without it says so; the image may have a link there.
         let _ = root.directory(directory);
     }
-    mount_users(&root, &users).step(Part::Mount, "replace the image's list of users")?;
+    if let Some(users) = replaced {
+        mount_users(&root, &users).step(Part::Mount, "replace the image's list of users")?;
+    }
     if order.room.is_read_only {
         set_attributes(root.as_fd(), READ_ONLY, Reach::ThisMount)
             .step(Part::Mount, "make the root of the image read-only")?;
     }
-    Ok((root, users))
+    Ok((root, user))
 }
 
 /// The secrets that the room shows besides holm's own files.
@@ -246,8 +273,13 @@ fn mount_secrets(root: &NewRoot, order: &Order) -> io::Result<()> {
     set_attributes(files.as_fd(), SEALED, Reach::ThisMount)
 }
 
-/// The image's users. A file that cannot be read as a plain file counts as missing.
-fn users(root: &NewRoot, wanted: Option<&str>, ids: Ids) -> ImageUsers {
+/// The user that the service starts as, and, where all programs are one user, the lists that say so. A file that cannot
+/// be read as a plain file counts as missing.
+fn find_users(
+    root: &NewRoot,
+    order: &Order,
+    ids: OwnIds,
+) -> Result<(User, Option<ImageUsers>), LaunchFailure> {
     let read = |path: &str| {
         root.read(Path::new(path), LONGEST_USERS)
             .unwrap_or_default()
@@ -257,7 +289,21 @@ fn users(root: &NewRoot, wanted: Option<&str>, ids: Ids) -> ImageUsers {
         passwd: &String::from_utf8_lossy(&passwd),
         group: &String::from_utf8_lossy(&group),
     };
-    image_users::with_one_user(wanted, files, ids)
+    let start = &order.room.start;
+    let wanted = start.user.as_deref();
+    let Some(ranges) = &order.sub_ids else {
+        let users = image_users::with_one_user(wanted, files, ids);
+        let user = User {
+            home: users.home.clone(),
+            ..User::default()
+        };
+        return Ok((user, Some(users)));
+    };
+    let found = image_users::find(wanted, &start.groups, files, ranges);
+    let user = found
+        .map_err(io::Error::other)
+        .step(Part::Other, "find the user of the image")?;
+    Ok((user, None))
 }
 
 /// A mount also covers a link, whose target is then not looked at.

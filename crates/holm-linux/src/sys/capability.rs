@@ -28,8 +28,21 @@ struct Set {
     inheritable: u32,
 }
 
+const CHOWN: u32 = 0;
 /// Reading other processes' memory and descriptors.
 const SYS_PTRACE: u32 = 19;
+
+/// What the root of a room may do with files, users and processes of its own user namespace: an entrypoint gives files to
+/// a user and goes on as that user, and a server ends its workers.
+const OF_ROOM_ROOT: [u32; 8] = [
+    CHOWN, 1, // DAC_OVERRIDE
+    3, // FOWNER
+    4, // FSETID
+    5, // KILL
+    6, // SETGID
+    7, // SETUID
+    8, // SETPCAP
+];
 
 /// Empties every capability set of this process, including the bounding set, and locks the
 /// securebits that could give capabilities back to uid 0.
@@ -42,6 +55,29 @@ pub fn drop_all_but_looking() -> io::Result<()> {
     drop_but(1 << SYS_PTRACE)
 }
 
+/// Gives up the right to change the owners of files, and keeps all others.
+pub fn give_up_owning() -> io::Result<()> {
+    let header = header();
+    let mut sets = [Set::default(); 2];
+    // SAFETY: version 3 writes two sets; both live until the call returns.
+    check(unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) })?;
+    sets[0].effective &= !(1 << CHOWN);
+    sets[0].permitted &= !(1 << CHOWN);
+    // SAFETY: version 3 reads one header and two sets; both live until the call returns.
+    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
+    Ok(())
+}
+
+/// Keeps the rights of a room's root, also for what it executes as root. A program that changed to another user has none
+/// of them, and gets none back.
+pub fn drop_all_but_of_room_root() -> io::Result<()> {
+    let kept = OF_ROOM_ROOT
+        .iter()
+        .fold(0, |kept, number| kept | 1 << number);
+    bound(kept)?;
+    set(kept)
+}
+
 fn drop_but(kept: u32) -> io::Result<()> {
     let bits = SECBIT_NOROOT
         | SECBIT_NOROOT_LOCKED
@@ -51,7 +87,14 @@ fn drop_but(kept: u32) -> io::Result<()> {
         | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     // SAFETY: PR_SET_SECUREBITS takes a number and no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, bits, 0, 0, 0) }.into())?;
-    for capability in 0..CAPABILITIES {
+    bound(0)?;
+    set(kept)
+}
+
+/// No program that is executed from here on has other capabilities than these.
+fn bound(kept: u32) -> io::Result<()> {
+    let others = (0..CAPABILITIES).filter(|number| *number >= 32 || kept & 1 << number == 0);
+    for capability in others {
         // SAFETY: PR_CAPBSET_DROP takes a number and no pointer.
         let answer = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
         match check(answer.into()) {
@@ -61,10 +104,11 @@ fn drop_but(kept: u32) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    let header = Header {
-        version: VERSION_3,
-        pid: 0,
-    };
+    Ok(())
+}
+
+fn set(kept: u32) -> io::Result<()> {
+    let header = header();
     let low = Set {
         effective: kept,
         permitted: kept,
@@ -74,4 +118,12 @@ fn drop_but(kept: u32) -> io::Result<()> {
     // SAFETY: version 3 reads one header and two sets; both live until the call returns.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) })?;
     Ok(())
+}
+
+/// Of this process.
+fn header() -> Header {
+    Header {
+        version: VERSION_3,
+        pid: 0,
+    }
 }

@@ -26,6 +26,12 @@ pub const NAMESPACES: u64 = (libc::CLONE_NEWUSER
 /// The new process is a child of this process's parent.
 pub const SIBLING: u64 = libc::CLONE_PARENT as u64;
 
+/// A user namespace below this one with mounts of its own, for a process that makes descriptors for this one.
+pub const BESIDE: u64 = (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_FILES) as u64;
+
+/// A process that only waits or makes a namespace.
+pub const PLAIN: u64 = 0;
+
 /// Forks into new namespaces (`flags`). The caller must have one thread only: the child continues
 /// with a copy of the caller's memory, and a lock held by another thread would never be released.
 pub fn clone_into(flags: u64) -> io::Result<Side> {

@@ -1,6 +1,7 @@
 //! Starts a program inside, from init. The only place that runs code between fork and exec.
 
 use super::check;
+use holm_core::image_users::User;
 use holm_keeper::platform::Terminal;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -39,6 +40,27 @@ pub fn restricted(command: &mut Command, rules: OwnedFd) {
 pub fn with_default_signals(command: &mut Command) {
     // SAFETY: system calls only: it takes no lock and allocates nothing.
     unsafe { command.pre_exec(default_signals) };
+}
+
+/// Starts the program as this user of the user namespace, who owns its standard streams: programs open them by name,
+/// such as `/dev/stdout`.
+pub fn as_user(command: &mut Command, user: User) {
+    let become_it = move || {
+        for stream in 0..3 {
+            // SAFETY: numbers only. What belongs to the machine, such as /dev/null, is open to everyone anyway.
+            unsafe { libc::fchown(stream, user.user, u32::MAX) };
+        }
+        // SAFETY: the kernel reads `len` numbers of the list, which lives in the closure.
+        check(unsafe { libc::setgroups(user.groups.len(), user.groups.as_ptr()) }.into())?;
+        // SAFETY: numbers only, for all three ids of each kind; the group first, while this is still root.
+        unsafe {
+            check(libc::setresgid(user.group, user.group, user.group).into())?;
+            check(libc::setresuid(user.user, user.user, user.user).into())?;
+        }
+        io::Result::Ok(())
+    };
+    // SAFETY: `become_it` makes system calls only: it takes no lock and allocates nothing.
+    unsafe { command.pre_exec(become_it) };
 }
 
 /// Starts the program with this limit of open files.

@@ -93,7 +93,7 @@ pub(super) fn begin_in(
 }
 
 /// Waits for the end of such a process.
-pub(super) fn code_of(child: &OwnedFd) -> io::Result<i32> {
+pub fn code_of(child: &OwnedFd) -> io::Result<i32> {
     let status = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED)?;
     let ended = status.and_then(|status| status.exit_status());
     ended.ok_or_else(|| io::Error::other("the process that enters the workspace was killed"))

@@ -52,6 +52,13 @@ pub fn own_user_namespace() -> io::Result<()> {
     Ok(())
 }
 
+/// Leaves all supplementary groups.
+pub fn leave_groups() -> io::Result<()> {
+    // SAFETY: with a length of 0 nothing is read.
+    check(unsafe { libc::setgroups(0, std::ptr::null()) }.into())?;
+    Ok(())
+}
+
 /// Replaces the user's session keyring by an empty one.
 pub fn fresh_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;

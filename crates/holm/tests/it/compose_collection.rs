@@ -105,6 +105,8 @@ backend apps
 
 const APACHE: &str = "
 ServerName shop.test
+User www-data
+Group www-data
 Listen 80
 PidFile /tmp/apache.pid
 ErrorLog /dev/stderr
@@ -131,7 +133,7 @@ http {
 }
 ";
 
-const FPM: &str = "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\nlisten = 9000\npm = static\npm.max_children = 1\nclear_env = no\n";
+const FPM: &str = "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\nuser = www-data\ngroup = www-data\nlisten = 9000\npm = static\npm.max_children = 1\nclear_env = no\n";
 
 const STATIC: &str = "
 pid /tmp/nginx.pid;
@@ -212,11 +214,14 @@ fn php() -> TestImage {
     let names = ["mysqlnd.so", "mysqli.so"];
     let names = names.iter().map(|name| modules.join(name));
     let image = TestImage::with_shell(json!({"Env": ["PATH=/usr/sbin:/usr/bin:/bin"]}))
+        .with_users()
         .program(program)
         .link("usr/bin/php", program)
         .program(fpm.to_str().unwrap())
         .link("usr/sbin/php-fpm", fpm.to_str().unwrap())
-        .directory("data", 0o755);
+        .owned_by(33, 33)
+        .directory("data", 0o755)
+        .owned_by(0, 0);
     names.fold(image, |image, path| image.program(path.to_str().unwrap()))
 }
 
@@ -224,6 +229,7 @@ fn apache() -> TestImage {
     let modules = "/usr/lib/apache2/modules";
     let names = ["mpm_event", "authz_core", "proxy", "proxy_fcgi"];
     let image = TestImage::with_shell(json!({"Env": ["PATH=/usr/sbin:/usr/bin:/bin"]}))
+        .with_users()
         .libraries(THREADS)
         .program("/usr/sbin/apache2");
     names.iter().fold(image, |image, name| {
@@ -241,7 +247,10 @@ fn haproxy() -> TestImage {
 }
 
 fn memcached() -> TestImage {
-    one("/usr/bin/memcached")
+    let start = json!({"Env": ["PATH=/usr/bin:/bin"], "User": "memcache"});
+    TestImage::with_shell(start)
+        .with_users()
+        .program("/usr/bin/memcached")
 }
 
 /// A program without libraries, as those written in Go are.

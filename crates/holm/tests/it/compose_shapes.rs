@@ -102,6 +102,7 @@ pub fn nginx() -> TestImage {
         "Entrypoint": ["nginx", "-c", "/etc/nginx/nginx.conf"], "Cmd": ["-g", "daemon off;"],
         "Env": ["PATH=/usr/sbin:/usr/bin:/bin"], "ExposedPorts": {"80/tcp": {}}, "StopSignal": "SIGQUIT",
     }))
+    .with_users()
     .program("/usr/sbin/nginx")
     .directory("var/log/nginx", 0o755)
     .directory("var/lib/nginx", 0o755)
@@ -109,6 +110,7 @@ pub fn nginx() -> TestImage {
 
 const MARIADB: &str = r#"#!/bin/sh
 set -e
+if [ "$(id -u)" = 0 ]; then chown mysql /var/lib/mysql; exec gosu mysql "$0" "$@"; fi
 if [ ! -d /var/lib/mysql/mysql ]; then
     mkdir -p /var/lib/mysql/mysql
     cd /usr/share/mysql
@@ -120,9 +122,10 @@ exec mariadbd --no-defaults --datadir=/var/lib/mysql --socket=/tmp/mysql.sock --
 
 pub fn mariadb() -> TestImage {
     TestImage::with_shell(json!({
-        "Entrypoint": ["/entrypoint.sh"], "Env": ["PATH=/usr/sbin:/usr/bin:/bin"],
+        "Entrypoint": ["/entrypoint.sh"], "Env": ["PATH=/usr/local/bin:/usr/sbin:/usr/bin:/bin"],
         "Volumes": {"/var/lib/mysql": {}}, "ExposedPorts": {"3306/tcp": {}},
     }))
+    .with_users()
     .program("/usr/sbin/mariadbd")
     .program("/usr/bin/mkdir")
     .file("entrypoint.sh", MARIADB, 0o755)

@@ -123,6 +123,7 @@ mod project_rules;
 mod renames;
 mod review;
 mod review_story;
+mod room_users;
 mod rooms;
 mod root;
 mod runs;

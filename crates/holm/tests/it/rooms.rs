@@ -21,11 +21,7 @@ pub fn redis() -> TestImage {
         "Env": ["FROM_IMAGE=yes", "COLOUR=grey", "PATH=/usr/local/bin:/usr/bin:/bin"],
         "WorkingDir": "/data", "Volumes": {"/data": {}}, "ExposedPorts": {"6379/tcp": {}},
     }))
-    .file(
-        "etc/passwd",
-        "root:x:0:0::/root:/bin/sh\nredis:x:999:999::/data:/bin/sh\n",
-        0o644,
-    )
+    .with_users()
     .file("usr/local/bin/entrypoint.sh", ENTRYPOINT, 0o755)
     .program("/usr/bin/redis-server")
     .layer()
@@ -47,7 +43,8 @@ const REDIS: &str = "[ports]\ncache = 6379\n\
 
 #[test]
 fn redis_runs_from_an_image_in_two_workspaces_at_once() {
-    let island = Island::new();
+    // Every program is the same user, as on a machine that gives the user no ranges of ids.
+    let island = Island::without("sub_ids");
     redis().add(&island, "redis:7");
     let repository = with_config(&island, REDIS);
     for label in ["a", "b"] {
@@ -84,7 +81,9 @@ fn redis_runs_from_an_image_in_two_workspaces_at_once() {
 /// As the entrypoint of the well-known image: it makes the data on the first start.
 const POSTGRES_ENTRYPOINT: &str = r#"#!/bin/sh
 set -e
-if [ "$(id -u)" = 0 ]; then exec gosu postgres "$0" "$@"; fi
+if [ "$(id -u)" = 0 ]; then
+    mkdir -p "$PGDATA"; chown postgres "$PGDATA"; exec gosu postgres "$0" "$@"
+fi
 if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
     initdb --username=postgres --no-sync --auth=trust >/dev/null; echo "made the data as $(id -un)"
     echo "host all all all trust" >> "$PGDATA/pg_hba.conf"
@@ -98,18 +97,19 @@ pub fn postgres() -> TestImage {
     let programs = postgres_programs();
     let version = programs.file_name().unwrap().to_str().unwrap().to_owned();
     let (bin, lib) = (programs.join("bin"), programs.join("lib"));
-    let path = format!("PATH={}:/usr/bin:/bin", bin.display());
+    let path = format!("PATH={}:/usr/local/bin:/usr/bin:/bin", bin.display());
     let image = TestImage::with_shell(json!({
         "Entrypoint": ["/entrypoint.sh"], "Cmd": ["postgres"], "StopSignal": "SIGINT",
         "Env": [path, "PGDATA=/var/lib/postgresql/data"],
     }))
-    .file(
-        "etc/passwd",
-        "root:x:0:0::/root:/bin/sh\npostgres:x:999:999::/var/lib/postgresql:/bin/sh\n",
-        0o644,
-    )
+    .with_users()
     .file("entrypoint.sh", POSTGRES_ENTRYPOINT, 0o755)
+    .program("/usr/bin/mkdir")
+    .owned_by(999, 999)
     .directory("run/postgresql", 0o3775)
+    .directory("var/lib/postgresql", 0o755)
+    .directory("var/lib/postgresql/data", 0o700)
+    .owned_by(0, 0)
     .link("var/run", "/run")
     .tree(&Path::new("/usr/share/postgresql").join(version));
     let libraries = ["dict_snowball.so", "plpgsql.so"];
@@ -138,7 +138,7 @@ fn postgres_makes_its_data_in_a_volume_that_each_workspace_forks() {
     // The server of a fork recovers first, and refuses clients until then, though its port is open.
     let made = repository.holm(&["up", "x", "--json"]).json();
     assert_eq!(service(&made, "db")["state"], "ready", "{made}");
-    assert!(logs(&island, "db").contains("made the data as root"));
+    assert!(logs(&island, "db").contains("made the data as postgres"));
     let query = |label: &str, text: &str| {
         let client = postgres_programs().join("bin/psql");
         let client = client.to_str().unwrap();
@@ -283,7 +283,8 @@ fn hostile(start: Value) -> TestImage {
 
 #[test]
 fn attack_202_a_hostile_image_is_refused_or_contained() {
-    let island = Island::new();
+    // Then holm mounts its own lists of users, too.
+    let island = Island::without("sub_ids");
     let secret = island.write("home/secret", "of the user\n");
     let secret = secret.to_str().unwrap();
     let cat = |path: &str| json!({"Cmd": ["/bin/sh", "-c", format!("cat {path}; echo done; exec sleep 1000")]});

@@ -154,6 +154,34 @@ services:
 }
 
 #[test]
+fn a_build_that_loads_something_gets_a_network() {
+    let file = "
+services:
+  web:
+    build: web
+  worker:
+    build: worker
+  api:
+    build: {context: web, network: host}
+";
+    let directory = checkout(&[
+        ("compose.yaml", file),
+        ("web/Dockerfile", "FROM a\nRUN npm ci\n"),
+        ("worker/Dockerfile", "FROM a\nCOPY . /\n"),
+    ]);
+    let (proposal, config) = proposed(directory.path());
+    let text = proposal.to_toml();
+    let line = "build = { network = \"default\" }     # web/Dockerfile runs npm, and a build has no network without your approval";
+    assert!(
+        text.contains(&format!("[services.web]\n{line}\n")),
+        "{text}"
+    );
+    assert_eq!(text.matches("network = ").count(), 1, "{text}");
+    let services: Vec<String> = config.services.keys().map(ToString::to_string).collect();
+    assert_eq!(services, ["web"]);
+}
+
+#[test]
 fn files_that_git_ignores() {
     // Without the file it could not be read, so `include` brings it along. Its values are not repeated.
     let file =

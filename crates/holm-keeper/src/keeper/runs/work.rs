@@ -128,6 +128,7 @@ fn begin<'a>(
         domain: registry.secrets.domain(receiver),
         streams: Some(PIPES),
         is_run: true,
+        user: place.user(),
     };
     let started = registry.start_at(&place, spawn, exit_inside);
     let started = started.unwrap_or_else(|error| Started::not(&error));

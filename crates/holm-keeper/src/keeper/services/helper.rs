@@ -49,6 +49,7 @@ pub fn helper(
         domain,
         streams: Some(NOTHING),
         is_run: false,
+        user: None,
     };
     match registry.start_behind(place, spawn, exit_inside)? {
         Started::Running { pid, .. } => Ok((pid, exit)),

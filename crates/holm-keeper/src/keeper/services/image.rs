@@ -147,6 +147,7 @@ impl Entered {
             domain: self.domain.clone(),
             streams: Some(streams),
             is_run: false,
+            user: self.room.user().cloned(),
         }
     }
 

@@ -215,6 +215,7 @@ impl Run {
                 domain: secrets.domain(receiver),
                 streams: Some(OUTPUTS),
                 is_run: false,
+                user: place.user(),
             };
             self.registry.start_behind(&place, spawn, exit_inside)?
         };

@@ -185,6 +185,7 @@ impl Sessions {
             domain: registry.secrets.domain(receiver),
             streams: None,
             is_run: false,
+            user: place.user(),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
         let started = registry

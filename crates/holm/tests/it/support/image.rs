@@ -1,6 +1,7 @@
 //! Images for tests, made of programs of this machine with the libraries that they need.
 
 use super::packed::describe;
+use super::user::give;
 use super::{Image, Island, MANIFEST, ids};
 use holm_core::image_reference::ImageReference;
 use holm_image::{Images, MediaType, digest_of};
@@ -18,6 +19,8 @@ pub struct TestImage {
     /// Paths of libraries in this image.
     libraries: BTreeSet<String>,
     start: Value,
+    /// Of the following files.
+    owner: (u64, u64),
 }
 
 // === impl TestImage ===
@@ -29,6 +32,15 @@ impl TestImage {
             tar: Builder::new(Vec::new()),
             libraries: BTreeSet::new(),
             start,
+            owner: (0, 0),
+        }
+    }
+
+    /// What follows belongs to this user and group of the image.
+    pub fn owned_by(self, user: u64, group: u64) -> Self {
+        Self {
+            owner: (user, group),
+            ..self
         }
     }
 
@@ -45,6 +57,32 @@ impl TestImage {
         ];
         let image = Self::new(start).directory("tmp", 0o1777);
         programs.into_iter().fold(image, Self::program)
+    }
+
+    /// The users that packages of services make, and a program that changes to one of them, as entrypoints do.
+    pub fn with_users(self) -> Self {
+        let users = [
+            ("root", 0, "/root"),
+            ("www-data", 33, "/var/www"),
+            ("redis", 998, "/data"),
+            ("mysql", 997, "/nonexistent"),
+            ("postgres", 999, "/var/lib/postgresql"),
+            ("memcache", 11211, "/nonexistent"),
+            ("app", 1000, "/home/app"),
+            ("nobody", 65534, "/nonexistent"),
+        ];
+        let passwd = users.map(|(name, id, home)| format!("{name}:x:{id}:{id}::{home}:/bin/sh\n"));
+        let group = users.map(|(name, id, _)| match name {
+            "nobody" => format!("nogroup:x:{id}:\n"),
+            name => format!("{name}:x:{id}:\n"),
+        });
+        let gosu = "#!/bin/sh\nuser=$1; shift\n\
+            exec setpriv --reuid=\"$user\" --regid=\"$user\" --init-groups -- \"$@\"\n";
+        self.file("etc/passwd", passwd.concat(), 0o644)
+            .file("etc/group", group.concat(), 0o644)
+            .file("usr/local/bin/gosu", gosu, 0o755)
+            .program("/usr/bin/setpriv")
+            .program("/usr/bin/chown")
     }
 
     /// A program of this machine, at the same path, and its libraries.
@@ -90,13 +128,13 @@ impl TestImage {
     }
 
     pub fn link(mut self, path: &str, target: &str) -> Self {
-        let mut header = header(EntryType::Symlink, 0, 0o777);
+        let mut header = header(EntryType::Symlink, 0, 0o777, self.owner);
         self.tar.append_link(&mut header, path, target).unwrap();
         self
     }
 
     fn entry(mut self, kind: EntryType, path: &str, content: &[u8], mode: u32) -> Self {
-        let mut header = header(kind, content.len(), mode);
+        let mut header = header(kind, content.len(), mode, self.owner);
         self.tar.append_data(&mut header, path, content).unwrap();
         self
     }
@@ -145,19 +183,23 @@ impl TestImage {
         let reference: ImageReference = name.parse().unwrap();
         images.name(&writing, &reference, &described).unwrap();
         if let Some((user, group)) = ids() {
-            let mut give = Command::new("chown");
-            give.arg("-R").arg(format!("{user}:{group}"));
-            assert!(give.arg(island.holm_home()).status().unwrap().success());
+            let mut all = Command::new("chown");
+            all.arg("-R").arg(format!("{user}:{group}"));
+            assert!(all.arg(&place).status().unwrap().success());
+            let above = place.ancestors().skip(1);
+            above
+                .take_while(|directory| directory.starts_with(island.holm_home()))
+                .for_each(give);
         }
     }
 }
 
-fn header(kind: EntryType, size: usize, mode: u32) -> Header {
+fn header(kind: EntryType, size: usize, mode: u32, (user, group): (u64, u64)) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
-    header.set_uid(0);
-    header.set_gid(0);
+    header.set_uid(user);
+    header.set_gid(group);
     header.set_mtime(1_700_000_000);
     header.set_size(size as u64);
     header
