@@ -22,7 +22,7 @@ pub static KEYS: &[Key] = keys! {
     "build": ELSEWHERE, Kind::Table(BUILD), "your docker, podman or buildah runs the repository's code to build the image; `cacheFrom` has no effect";
     "capAdd": Trust(not_empty), Kind::Texts, "adds Linux capabilities";
     "containerEnv": Done, Kind::Variables, "";
-    "containerUser": Done, Kind::Text, "all users of the container have one uid, see `remoteUser`";
+    "containerUser": Done, Kind::Text, "unless `remoteUser` names another user";
     "context": ELSEWHERE, Kind::Text, "the older spelling of `build.context`";
     "customizations": Ignored, Kind::Any, "it is for editors and other tools";
     "devPort": Ignored, Kind::Any, "it is for an editor";
@@ -47,7 +47,7 @@ pub static KEYS: &[Key] = keys! {
     "postStartCommand": Done, Kind::Command, "inside, at each start of the container";
     "privileged": Trust(set), Kind::Flag, "gives all Linux capabilities";
     "remoteEnv": Done, Kind::RemoteVariables, "";
-    "remoteUser": Done, Kind::Text, "the name and home of that user; all users of the container have one uid";
+    "remoteUser": Done, Kind::Text, "programs start as this user, and what they write in the tree is yours";
     "runArgs": Trust(not_empty), Kind::Texts, "options for an engine's command line, which may reach the host";
     "runServices": Done, Kind::Texts, "";
     "secrets": Ignored, Kind::Any, "declare them in `[secrets]` of holm.toml";
@@ -56,7 +56,7 @@ pub static KEYS: &[Key] = keys! {
     "settings": Ignored, Kind::Any, "it is for an editor";
     "shutdownAction": Ignored, Kind::Choice(&["none", "stopContainer", "stopCompose"]), "a workspace runs until `holm stop`";
     "updateContentCommand": Done, Kind::Command, "inside, once for each container";
-    "updateRemoteUserUID": Done, Kind::Flag, "always so: files of the tree belong to every user of the container";
+    "updateRemoteUserUID": Done, Kind::Flag, "always so: what the user writes in the tree is yours";
     "userEnvProbe": Ignored, Kind::Choice(&["none", "interactiveShell", "loginShell", "loginInteractiveShell"]), "programs get the image's variables and `remoteEnv`, and no shell is asked";
     "waitFor": Done, Kind::Choice(&["initializeCommand", "onCreateCommand", "updateContentCommand", "postCreateCommand", "postStartCommand"]), "commands and sessions begin then; default: `updateContentCommand`";
     "workspaceFolder": Done, Kind::Text, "";

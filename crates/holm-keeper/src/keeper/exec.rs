@@ -60,7 +60,7 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
         domain: registry.secrets.domain(receiver),
         streams: (!has_terminal).then_some(PIPES),
         is_run: false,
-        user: None,
+        user: place.user(),
         limits: Vec::new(),
     };
     let started = match registry.start_at(&place, spawn, exit_inside) {

@@ -7,6 +7,7 @@ use super::start::Started;
 use super::{InitNumber, InitOf, Purpose, Registry};
 use crate::wire::{Spawn, ToInit};
 use holm_core::dev_container::with_variables;
+use holm_core::image_users::User;
 use std::ffi::OsString;
 use std::io::{self, PipeWriter};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -158,6 +159,14 @@ impl Place {
         match self {
             Self::Workspace => program::environment(registry, term, added),
             Self::Container(home) => home.environment(registry, term, added),
+        }
+    }
+
+    /// The user of its programs; `None`: the only one.
+    pub fn user(&self) -> Option<User> {
+        match self {
+            Self::Workspace => None,
+            Self::Container(home) => home.room.user().cloned(),
         }
     }
 

@@ -113,7 +113,7 @@ fn plan_all(
             room.directories
                 .extend(home.map(|home| home.folder.clone()));
         }
-        if let Some(ids) = ids.filter(|_| room.home_of.is_none() && has_users(&room)) {
+        if let Some(ids) = ids.filter(|_| has_users(&room)) {
             give_users(&mut room, layout, &image.manifest, ids)
                 .map_err(|error| unusable_users(service, image, error))?;
         }

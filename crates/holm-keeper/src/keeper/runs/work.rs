@@ -128,7 +128,7 @@ fn begin<'a>(
         domain: registry.secrets.domain(receiver),
         streams: Some(PIPES),
         is_run: true,
-        user: None,
+        user: place.user(),
         limits: Vec::new(),
     };
     let started = registry.start_at(&place, spawn, exit_inside);

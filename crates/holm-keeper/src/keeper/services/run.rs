@@ -258,7 +258,7 @@ impl Run {
                 domain: secrets.domain(receiver),
                 streams: Some(OUTPUTS),
                 is_run: false,
-                user: None,
+                user: place.user(),
                 limits: Vec::new(),
             };
             self.registry.start_behind(&place, spawn, exit_inside)?

@@ -185,7 +185,7 @@ impl Sessions {
             domain: registry.secrets.domain(receiver),
             streams: None,
             is_run: false,
-            user: None,
+            user: place.user(),
             limits: Vec::new(),
         };
         let (exit, exit_inside) = io::pipe().map_err(broken)?;
