@@ -70,13 +70,16 @@ fn a_copy_to_postgres_and_back_is_equal() {
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
 }
 
+/// Opens the store that a place is.
+type Opens<'a> = dyn Fn() -> Box<dyn Store> + 'a;
+
 #[test]
 fn a_backup_is_made_while_the_store_is_used_and_can_be_restored() {
     let cluster = Cluster::start();
     let url = cluster.database("holm");
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
-    let stores: [(Box<dyn Fn() -> Box<dyn Store>>, Place); 2] = [
+    let stores: [(Box<Opens<'_>>, Place); 2] = [
         (
             Box::new(|| Box::new(SqliteStore::open(&file("holm.db")).unwrap())),
             Place::File(file("holm.db")),

@@ -11,7 +11,8 @@ use holm_server::startup::{DataLock, private_dir};
 use holm_store::{Content, Place};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Copy, back up and restore the daemon's state
@@ -125,7 +126,7 @@ fn copy(context: &Context, arguments: &CopyArgs) -> Outcome {
         tables: Vec::new(),
     };
     let (from, to) = (wiring::store::named(from)?, wiring::store::named(to)?);
-    let _locks = [lock(&from)?, lock(&to)?];
+    let _locks = locks([&from, &to])?;
     let tables = holm_store::copy(&from, &to)?;
     let copied = Copied { tables, ..copied };
     context.output.done(&copied, || {
@@ -189,13 +190,15 @@ fn named(option: &str, text: &str) -> Result<StorePlace, Fault> {
     })
 }
 
-/// The lock of the data directory that a file is in, if it is in one: no daemon uses the file then.
-fn lock(place: &Place) -> Result<Option<DataLock>, Fault> {
-    let Place::File(file) = place else {
-        return Ok(None);
-    };
-    let lock = file.parent().unwrap_or(Path::new("")).join("lock");
-    lock.exists().then(|| DataLock::acquire(&lock)).transpose()
+/// The locks of the data directories that files are in: no daemon uses the files then.
+fn locks(places: [&Place; 2]) -> Result<Vec<DataLock>, Fault> {
+    let locks = places.into_iter().filter_map(|place| match place {
+        Place::File(file) => Some(file.parent()?.join("lock")),
+        Place::Server(_) => None,
+    });
+    // Both may be in one directory.
+    let locks: BTreeSet<PathBuf> = locks.filter(|lock| lock.exists()).collect();
+    locks.iter().map(|lock| DataLock::acquire(lock)).collect()
 }
 
 fn shown(place: &Place) -> String {

@@ -274,6 +274,12 @@ fn a_backup_is_restored_and_a_state_moves_between_both_stores() {
     island
         .holm(&["store", "copy", "--from", &url, "--to", &to])
         .ok();
+    // Both in the data directory, which has one lock.
+    let file = |name: &str| format!("sqlite:{}", island.data().join(name).display());
+    let (from, other) = (file("holm.db"), file("other.db"));
+    island
+        .holm(&["store", "copy", "--from", &from, "--to", &other])
+        .ok();
     fs::rename(&target, island.data().join("holm.db")).unwrap();
     island.write("holm/config/config.toml", "");
     assert_eq!(island.states().len(), 2);
