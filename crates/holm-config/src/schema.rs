@@ -127,6 +127,7 @@ fn text(form: Form) -> Value {
         Form::Address => ":[0-9]{1,5}$",
         Form::ProxyUrl => "^http://",
         Form::WebhookUrl => "^https?://",
+        Form::StoreUrl => "^postgres(ql)?://[^:@/]*(@[^@]*)?$|^postgres(ql)?://[^@]*$",
         Form::Destination => r"^(\*\.)?[A-Za-z0-9_\[:]",
         Form::HostHeader => r"^[A-Za-z0-9_.-]+(:[0-9]{1,5})?$|^\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?$",
     };

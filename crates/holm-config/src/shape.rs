@@ -13,6 +13,7 @@ use holm_core::config::{
 use holm_core::environment::check_name;
 use holm_core::image_reference::ImageReference;
 use holm_core::reference::distance;
+use holm_core::store_place::PostgresUrl;
 use std::fmt::Display;
 use toml::de::DeValue;
 
@@ -104,6 +105,8 @@ pub enum Form {
     Address,
     ProxyUrl,
     WebhookUrl,
+    /// A PostgreSQL database.
+    StoreUrl,
     Destination,
     HostHeader,
 }
@@ -204,7 +207,11 @@ fn check_text(form: Form, node: &Node<'_>, at: &str, findings: &mut Findings) {
         return wrong_type(node, at, "a string", findings);
     };
     if let Err(why) = form.check(text) {
-        let what = format!("`{}` is not a valid `{at}`: {why}", short(text));
+        let what = match form {
+            // It may have a password.
+            Form::StoreUrl => format!("this is not a valid `{at}`: {why}"),
+            _ => format!("`{}` is not a valid `{at}`: {why}", short(text)),
+        };
         findings.add(node.span.clone(), what);
     }
 }
@@ -490,6 +497,7 @@ impl Form {
             Form::Address => why(Address::parse(text)),
             Form::ProxyUrl => why(ProxyUrl::parse(text)),
             Form::WebhookUrl => why(WebhookUrl::parse(text)),
+            Form::StoreUrl => why(PostgresUrl::parse(text)),
             Form::Destination => why(Destination::parse(text)),
             Form::HostHeader => why(HostHeader::parse(text)),
         }

@@ -14,6 +14,7 @@ use holm_core::config::{
     parse_duration,
 };
 use holm_core::inbox::Reason;
+use holm_core::store_place::PostgresUrl;
 use holm_core::{Code, Fault};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -55,6 +56,10 @@ pub struct UserConfig {
     pub checks_at_once: Option<u64>,
     /// A daemon that starts after a reboot starts what was running.
     pub resume: bool,
+    /// The database of the state; `None`: a file in the data directory.
+    pub store: Option<PostgresUrl>,
+    /// A file with its password.
+    pub store_password_file: Option<PathBuf>,
     pub notify: Notify,
 }
 
@@ -197,6 +202,11 @@ impl UserConfig {
         self.checks_at_once = at_once
             .and_then(|most| u64::try_from(most).ok())
             .or(self.checks_at_once);
+        if let Some(daemon) = &daemon {
+            self.store = daemon.parsed("store", PostgresUrl::parse);
+            let file = daemon.parsed("store_password_file", Place::parse);
+            self.store_password_file = file.map(|file| file.resolve(home, home));
+        }
         let port = daemon
             .and_then(|daemon| daemon.get("port"))
             .and_then(|port| port.integer());

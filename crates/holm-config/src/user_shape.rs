@@ -67,6 +67,11 @@ const DAEMON: Shape = table! {
     checks_at_once: optional Shape::Integer { least: 1, most: 64 },
     /// After a reboot, start the workspaces that were running. Default: true.
     resume: optional Shape::Flag,
+    /// The PostgreSQL database of the state, without a password: `postgres://holm@db.example.org:5432/holm`. Default: a
+    /// file in the data directory.
+    store: optional Shape::Text(Form::StoreUrl),
+    /// A file (mode 0600) with the password of that database. Default: the password file of PostgreSQL's own clients.
+    store_password_file: optional HOST_PATH,
 };
 
 const CLI: Shape = table! {

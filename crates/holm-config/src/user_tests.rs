@@ -162,3 +162,20 @@ fn notifications_go_where_the_user_says() {
         ],
     );
 }
+
+#[test]
+fn the_store_is_a_url_and_an_error_about_it_never_has_its_password() {
+    let text = "[daemon]\nstore = \"postgres://me@db.example.org/holm\"\nstore_password_file = \"~/secret\"\n";
+    let config = parse(text, "config.toml", Path::new("/home/me")).unwrap();
+    let url = config.store.map(|url| url.to_string());
+    assert_eq!(url.as_deref(), Some("postgres://me@db.example.org/holm"));
+    let file = config.store_password_file;
+    assert_eq!(file.as_deref(), Some(Path::new("/home/me/secret")));
+    let text = "[daemon]\nstore = \"postgres://me:hidden@db.example.org/holm\"\n";
+    for text in [text, text.trim_end().trim_end_matches('"')] {
+        let refused = parse(text, "config.toml", Path::new("/home/me"));
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("db.example.org"), "{refused}");
+        assert!(!refused.contains("hidden"), "{refused}");
+    }
+}

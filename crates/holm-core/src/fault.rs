@@ -28,6 +28,8 @@ pub enum Kind {
     Method,
     /// Another server failed.
     Upstream,
+    /// The database of the daemon does not answer; the daemon itself does.
+    Unavailable,
 }
 
 /// An error as users see it: a stable code, what failed on what, its cause, and the next command to
@@ -188,6 +190,10 @@ codes! {
     ReadOnly, "read_only", Failed, "the data directory cannot be written";
     CorruptState, "corrupt_state", Failed, "stored state is not understood";
     NewerState, "newer_state", Failed, "the state was written by a newer holm";
+    StoreUnavailable, "store_unavailable", Unavailable, "the database does not answer, so nothing can be changed; what runs goes on";
+    StoreInUse, "store_in_use", Refused, "another daemon uses this database";
+    StoreNotEmpty, "store_not_empty", Refused, "the store that would be written has content already";
+    StoreUnequal, "store_unequal", Failed, "a store that was written does not read back as it was read";
     StartFailed, "start_failed", Failed, "the workspace could not be started";
     ServiceNotReady, "service_not_ready", Failed, "a service is not ready; the workspace runs";
     SetupFailed, "setup_failed", Failed, "a command of `setup` failed, or changed files that git tracks";
@@ -203,7 +209,7 @@ codes! {
 impl Kind {
     pub fn exit_code(self) -> u8 {
         match self {
-            Kind::Failed | Kind::Upstream => 1,
+            Kind::Failed | Kind::Upstream | Kind::Unavailable => 1,
             Kind::Usage | Kind::Unsupported | Kind::Method => 2,
             Kind::NotFound => 3,
             Kind::Refused | Kind::Unauthorized | Kind::Forbidden => 4,
@@ -217,7 +223,7 @@ impl Kind {
             Kind::Usage => 400,
             Kind::NotFound => 404,
             Kind::Refused => 409,
-            Kind::Unreachable => 503,
+            Kind::Unreachable | Kind::Unavailable => 503,
             Kind::Unauthorized => 401,
             Kind::Forbidden => 403,
             Kind::Unsupported => 415,

@@ -83,6 +83,7 @@ pub mod shell;
 pub mod side;
 pub mod spec;
 pub mod state;
+pub mod store_place;
 pub mod token;
 pub mod toolchain;
 pub mod trash;

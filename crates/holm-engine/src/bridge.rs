@@ -35,6 +35,11 @@ impl Bridge {
         operation(&*self.0).map_err(Fault::from)
     }
 
+    /// Does not ask the store.
+    pub(crate) fn outages(&self) -> u64 {
+        self.0.outages()
+    }
+
     /// As [`call`](Self::call), for callers that handle the store's own error.
     pub(crate) async fn ask<T, F>(&self, operation: F) -> Result<Result<T, StoreError>, Fault>
     where

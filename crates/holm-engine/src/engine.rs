@@ -150,6 +150,11 @@ impl Engine {
         self.inner.store.call(|store| store.checkpoint()).await
     }
 
+    /// How often the store was lost and came back; see [`Store::outages`].
+    pub fn store_outages(&self) -> u64 {
+        self.inner.store.outages()
+    }
+
     /// Calls `listener` from now on, before the operation returns. It must not block.
     pub fn subscribe(&self, listener: impl Fn(&WorkspaceId, Notice) + Send + Sync + 'static) {
         let listeners = &self.inner.notices.0;

@@ -7,11 +7,11 @@ use crate::converge::Goal;
 use crate::engine::{Engine, Inner};
 use crate::progress::Progress;
 use crate::store::WorkspaceRecord;
-use holm_core::Fault;
 use holm_core::plan::{Desired, Files, Keeper};
 use holm_core::spec::Purpose;
 use holm_core::state::Birth;
 use holm_core::state::Ended;
+use holm_core::{Fault, WorkspaceId};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinSet;
@@ -85,14 +85,47 @@ impl Engine {
                 return Ok(recovery);
             };
             let (id, recovered) = joined(task)?;
-            match recovered {
-                Ok(Recovered::Undone) => recovery.undone += 1,
-                Ok(Recovered::Finished) => recovery.finished += 1,
-                Ok(Recovered::Left) => recovery.left += 1,
-                Err(fault) => {
-                    tracing::error!(%id, %fault, "not recovered");
-                    recovery.failed += 1;
-                }
+            recovery.count(&id, recovered);
+        }
+    }
+
+    /// Recovers what an outage of the store left unfinished, while this daemon serves. An operation that is under way holds
+    /// the lock of its workspace, and has finished it then.
+    pub async fn catch_up(&self) -> Result<Recovery, Fault> {
+        let inner = &self.inner;
+        let unfinished = || inner.store.call(|store| store.unfinished());
+        let mut recovery = Recovery::default();
+        for WorkspaceRecord { id, .. } in unfinished().await? {
+            let turn = inner.workspaces.lock(&id).await;
+            let found = unfinished()
+                .await?
+                .into_iter()
+                .find(|record| record.id == id);
+            let Some(record) = found else {
+                continue;
+            };
+            if record.birth == Birth::Acknowledged && record.spec.moving.is_some() {
+                tokio::spawn(Arc::clone(inner).recover_later(record, turn));
+                recovery.finished += 1;
+                continue;
+            }
+            recovery.count(&id, inner.recover(record, Boot::Same).await);
+        }
+        Ok(recovery)
+    }
+}
+
+// === impl Recovery ===
+
+impl Recovery {
+    fn count(&mut self, id: &WorkspaceId, recovered: Result<Recovered, Fault>) {
+        match recovered {
+            Ok(Recovered::Undone) => self.undone += 1,
+            Ok(Recovered::Finished) => self.finished += 1,
+            Ok(Recovered::Left) => self.left += 1,
+            Err(fault) => {
+                tracing::error!(%id, %fault, "not recovered");
+                self.failed += 1;
             }
         }
     }

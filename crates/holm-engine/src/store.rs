@@ -425,6 +425,10 @@ pub trait Store: ReviewStore + InboxStore + Send + Sync + 'static {
     /// Reads and writes, to test the store.
     fn check(&self) -> Result<(), StoreError>;
 
+    /// How often the store was lost and came back. While it is lost, reads are answered, what has happened is recorded in
+    /// memory, and changes are refused.
+    fn outages(&self) -> u64;
+
     fn key(&self, key: &RequestKey) -> Result<Option<Keyed>, StoreError>;
 
     /// Assigns the key to this request, replacing an earlier assignment.

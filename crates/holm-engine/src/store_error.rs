@@ -39,12 +39,31 @@ pub enum StoreError {
     ReadOnly { path: PathBuf, source: Cause },
     #[error("cannot use the state in {path}")]
     Failed { path: PathBuf, source: Cause },
+    #[error("the database {place} does not answer")]
+    Unavailable { place: String, source: Cause },
+    #[error(
+        "the database {place} did not confirm a change, which is stored as soon as it answers again"
+    )]
+    Unconfirmed { place: String, source: Cause },
+    #[error("{place} has content already")]
+    NotEmpty { place: String },
+    #[error("there is no state of holm in {place}")]
+    Empty { place: String },
+    #[error("what was written to {place} is not what was read: {tables}")]
+    Unequal { place: String, tables: String },
+    #[error("{what}")]
+    Misconfigured { what: String, source: Option<Cause> },
+    #[error("the database {place} is used by another process: {holder}")]
+    InUse { place: String, holder: String },
 }
 
 // === impl StoreError ===
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
+        if let Some((code, hint)) = of_database(&error) {
+            return Fault::of(code, error, hint);
+        }
         let (code, hint) = match &error {
             StoreError::LabelTaken { .. } => (
                 Code::LabelTaken,
@@ -94,11 +113,42 @@ impl From<StoreError> for Fault {
                 Code::Busy,
                 format!("`holm comments {id}` says which run; then run again"),
             ),
-            StoreError::Acknowledged(_) | StoreError::Failed { .. } => (
+            _ => (
                 Code::Internal,
                 "see the daemon's log; `holm daemon status` says where its data is".to_owned(),
             ),
         };
         Fault::of(code, error, hint)
     }
+}
+
+/// The errors of stores as a whole, and of databases.
+fn of_database(error: &StoreError) -> Option<(Code, &'static str)> {
+    Some(match error {
+        StoreError::Unavailable { .. } | StoreError::Unconfirmed { .. } => (
+            Code::StoreUnavailable,
+            "start the database, or mend the way to it; holm connects again by itself",
+        ),
+        StoreError::NotEmpty { .. } => (
+            Code::StoreNotEmpty,
+            "name another place; `holm store restore --force` keeps the earlier content aside",
+        ),
+        StoreError::Empty { .. } => (
+            Code::BadRequest,
+            "is the place right? a daemon makes its store when it starts",
+        ),
+        StoreError::Unequal { .. } => (
+            Code::StoreUnequal,
+            "check the disk and the database; the source is unchanged",
+        ),
+        StoreError::Misconfigured { .. } => (
+            Code::InvalidConfig,
+            "docs/store.md describes `[daemon] store` of config.toml",
+        ),
+        StoreError::InUse { .. } => (
+            Code::StoreInUse,
+            "stop that daemon first (`holm daemon stop` there); then `holm daemon start`",
+        ),
+        _ => return None,
+    })
 }

@@ -155,6 +155,8 @@ pub fn discreet(paths: &Paths, own: &WorkspaceId, fault: &Fault) -> Fault {
             | Code::NewerState
             | Code::ReadOnly
             | Code::DiskFull
+            | Code::StoreUnavailable
+            | Code::StoreInUse
             | Code::Overcommitted
     );
     let config = paths.config_file.parent();

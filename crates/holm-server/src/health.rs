@@ -76,7 +76,7 @@ impl App {
         }
         let paths = self.paths.clone();
         let (store, directory, places, drivers) = tokio::join!(
-            judged("the store", self.check_store()),
+            judged("the store", self.engine.check_store()),
             judged("the data directory", {
                 let directory = paths.data_dir.clone();
                 try_blocking(move || write_and_read(&directory))
@@ -114,16 +114,6 @@ impl App {
         };
         *last = Some((Instant::now(), health.clone()));
         health
-    }
-
-    /// A store whose file was deleted can still be written, but is lost with the daemon.
-    async fn check_store(&self) -> Result<(), Fault> {
-        self.engine.check_store().await?;
-        let file = self.paths.data_dir.join(super::STORE);
-        let found = std::fs::metadata(&file);
-        found
-            .map(drop)
-            .map_err(|error| super::startup::unusable("find", &file, error))
     }
 
     async fn driver_conditions(&self) -> BTreeMap<String, Condition> {

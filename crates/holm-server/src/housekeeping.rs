@@ -76,6 +76,7 @@ pub fn begin(app: &Arc<App>) {
 /// Stores clock readings, and reports when the clock becomes implausible and plausible again.
 async fn watch_clock(app: Arc<App>) {
     let mut is_doubted = false;
+    let mut outages = app.engine.store_outages();
     loop {
         let doubt = app.engine.clock().look().doubt();
         if doubt.is_some() != is_doubted {
@@ -86,6 +87,15 @@ async fn watch_clock(app: Arc<App>) {
         }
         if let Err(fault) = app.engine.keep_clock().await {
             tracing::warn!(%fault, "what the clock said is not stored");
+        }
+        let ended = app.engine.store_outages();
+        if ended != outages {
+            outages = ended;
+            // Operations that the outage interrupted are finished or undone.
+            match app.engine.catch_up().await {
+                Ok(recovery) => tracing::info!(?recovery, "caught up after the database was lost"),
+                Err(fault) => tracing::warn!(%fault, "not caught up after the database was lost"),
+            }
         }
         if let Err(fault) = app.engine.tidy_store().await {
             tracing::warn!(%fault, "the log of the store was not moved into its file");

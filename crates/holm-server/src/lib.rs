@@ -69,7 +69,7 @@ mod service_images;
 mod services;
 mod sessions;
 mod siblings;
-mod startup;
+pub mod startup;
 mod takeover;
 mod tokens;
 mod trees;
@@ -154,6 +154,9 @@ pub struct App {
 
 /// The file of the store, below the data directory.
 pub const STORE: &str = "holm.db";
+
+/// The file with a copy of the store, if the store is a database.
+pub const COPY: &str = "copy.db";
 
 /// Directories that are created at the start.
 const DIRECTORIES: [&str; 5] = ["incoming", "projects", "workspaces", "trash", "secrets"];

@@ -35,7 +35,7 @@ use utoipa::openapi::{Content, Info, OpenApi, Ref, RefOr};
 struct Unmentioned;
 
 /// Errors by kind: the status and the name of the response in the document.
-const FAILURES: [(Kind, &str, &str); 9] = [
+const FAILURES: [(Kind, &str, &str); 10] = [
     (
         Kind::Usage,
         "BadRequest",
@@ -68,6 +68,11 @@ const FAILURES: [(Kind, &str, &str); 9] = [
         "The path exists, and does not take this method.",
     ),
     (Kind::Failed, "Failed", "It was tried and did not work."),
+    (
+        Kind::Unavailable,
+        "Unavailable",
+        "The daemon's database does not answer, so nothing can be changed.",
+    ),
     (
         Kind::Upstream,
         "Upstream",

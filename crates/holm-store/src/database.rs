@@ -1,9 +1,12 @@
 //! The database file: opened once, checked, with one connection for writing and one for reading.
 //!
-//! Readers never wait for a write that is on its way to the disk.
+//! Readers never wait for a write that is on its way to the disk, or to PostgreSQL. With PostgreSQL the file is a copy that
+//! each daemon makes when it opens the database, and a transaction ends in the file after it ended there.
 
+use crate::changes::{Changes, Durability};
 use crate::error::{Trouble, translate};
-use crate::schema::{MIGRATIONS, TABLES, VERSION};
+use crate::postgres::{Link, Sent, Server};
+use crate::schema::{self, VERSION};
 use holm_engine::store::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::File;
@@ -25,21 +28,19 @@ pub(crate) struct Database {
     writer: Mutex<Connection>,
     /// The write-ahead log, to flush it. It stays the same file while a connection is open.
     log: File,
+    copied: Option<Copied>,
 }
 
-/// Whether a transaction must be on disk when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// It survives a crash of this process, and reaches the disk with the next durable one.
-    Light,
-    /// It survives a loss of power.
-    Durable,
+/// A file that has a copy of what is in PostgreSQL.
+struct Copied {
+    changes: Changes,
+    link: Link,
 }
 
 /// How many prepared statements a connection keeps, which is all of them.
 const STATEMENTS: usize = 128;
 
-const WAIT: Duration = Duration::from_secs(5);
+pub(crate) const WAIT: Duration = Duration::from_secs(5);
 
 /// Transactions after which [`Database::checkpoint`] does something. Most write two to six pages.
 const WORTH_IT: u32 = 30;
@@ -92,7 +93,26 @@ impl Database {
             written: AtomicU32::new(0),
             writer: Mutex::new(connection),
             log,
+            copied: None,
         })
+    }
+
+    /// Opens a PostgreSQL database; `path` gets a copy of it.
+    pub(crate) fn copied(server: Server, path: &Path) -> Result<Self, StoreError> {
+        remove(path)?;
+        let link = Link::open(server, path.to_owned())?;
+        let mut database = Self::open(path)?;
+        let failed = |error| translate(path, error);
+        let writer = database
+            .writer
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        // PostgreSQL has everything, so the copy need not survive a loss of power.
+        let quick = writer.pragma_update(None, "synchronous", "OFF");
+        let changes = quick.and_then(|()| Changes::of(writer)).map_err(failed)?;
+        link.describe(changes.tables());
+        database.copied = Some(Copied { changes, link });
+        Ok(database)
     }
 
     /// Runs one writing transaction, which is rolled back when `work` fails. Other transactions do not wait while
@@ -103,8 +123,9 @@ impl Database {
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
         self.written.fetch_add(1, Ordering::Relaxed);
-        let value = self.commit(work).map_err(|trouble| self.explain(trouble))?;
-        if durability == Durability::Durable {
+        let committed = self.commit(durability, work);
+        let value = committed.map_err(|trouble| self.explain(trouble))?;
+        if durability == Durability::Durable && self.copied.is_none() {
             self.flush()?;
         }
         Ok(value)
@@ -112,25 +133,75 @@ impl Database {
 
     /// Waits until all transactions that were committed are on the disk.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        if let Some(copied) = &self.copied {
+            return copied.link.flush();
+        }
         let flushed = self.log.sync_data();
         flushed.map_err(|error| not_flushed(&self.path, error))
     }
 
+    /// Reads and writes, and looks for what the daemon would not notice: a file that was deleted can still be written, but
+    /// is lost with the daemon.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.read(crate::events::last)?;
+        self.write(Durability::Light, schema::write_version)?;
+        match &self.copied {
+            Some(copied) => copied.link.check(),
+            None => std::fs::metadata(&self.path)
+                .map(drop)
+                .map_err(|error| StoreError::Failed {
+                    path: self.path.clone(),
+                    source: error.into(),
+                }),
+        }
+    }
+
+    /// How often PostgreSQL was lost and came back.
+    pub(crate) fn outages(&self) -> u64 {
+        self.copied
+            .as_ref()
+            .map_or(0, |copied| copied.link.outages())
+    }
+
     fn commit<T>(
         &self,
+        durability: Durability,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Trouble>,
     ) -> Result<T, Trouble> {
         let mut connection = lock(&self.writer);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let Some(copied) = &self.copied else {
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            return Ok(value);
+        };
+        copied.link.check_sole()?;
+        copied.changes.clear();
         let value = work(&transaction)?;
-        transaction.commit()?;
-        Ok(value)
+        let changes = copied.changes.take(&transaction)?;
+        let sent = match changes.is_empty() {
+            true => Sent::Stored,
+            false => copied.link.write(changes.clone(), durability)?,
+        };
+        if let Err(error) = transaction.commit() {
+            // PostgreSQL has the transaction and the copy has not.
+            copied.link.give_up();
+            return Err(error.into());
+        }
+        copied.changes.commit(&changes);
+        match sent {
+            Sent::Stored | Sent::Waiting => Ok(value),
+            Sent::Unconfirmed(source) => Err(copied.link.unconfirmed(source).into()),
+        }
     }
 
     pub(crate) fn read<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
+        if let Some(copied) = &self.copied {
+            copied.link.check_sole()?;
+        }
         let reader = lock(&self.reader);
         work(&reader).map_err(|trouble| self.explain(trouble))
     }
@@ -153,6 +224,24 @@ impl Database {
             Trouble::Store(error) => error,
         }
     }
+}
+
+/// Removes a file of SQLite with what belongs to it.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::ReadOnly {
+                    path: PathBuf::from(file),
+                    source: error.into(),
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The write-ahead log of an open database.
@@ -192,6 +281,11 @@ fn refuse_newer(path: &Path) -> Result<(), StoreError> {
             });
         }
     }
+    known_version(path).map(drop)
+}
+
+/// The schema version of a file, which is opened read-only.
+fn known_version(path: &Path) -> Result<i64, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(path, flags)
         .and_then(|connection| version(&connection))
@@ -203,7 +297,28 @@ fn refuse_newer(path: &Path) -> Result<(), StoreError> {
             known: VERSION,
         });
     }
-    Ok(())
+    Ok(found)
+}
+
+/// As [`known_version`], of a file that has to be a whole store.
+pub(crate) fn checked_version(path: &Path) -> Result<i64, StoreError> {
+    let corrupt = |what: String| StoreError::Corrupt {
+        path: path.to_owned(),
+        what,
+        source: None,
+    };
+    let version = known_version(path)?;
+    if version < 1 {
+        return Err(corrupt("it is not a store of holm".to_owned()));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let word = Connection::open_with_flags(path, flags)
+        .and_then(|connection| connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)));
+    let word: String = word.map_err(|error| translate(path, error))?;
+    match word.as_str() {
+        "ok" => Ok(version),
+        _ => Err(corrupt(word)),
+    }
 }
 
 fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
@@ -251,8 +366,8 @@ fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
         .map_err(failed)?;
     let found = match (version(&transaction).map_err(failed)?, tables) {
         (0, 0) => {
-            transaction.execute_batch(TABLES).map_err(failed)?;
-            1
+            schema::create(&transaction, VERSION).map_err(failed)?;
+            VERSION
         }
         (found @ 1..=VERSION, _) => {
             let check = transaction.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
@@ -264,14 +379,7 @@ fn settle_schema(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
         }
         (found, _) => return Err(corrupt(format!("its schema number is {found}"))),
     };
-    for (migration, leads_to) in MIGRATIONS.iter().zip(2..) {
-        if found < leads_to {
-            transaction.execute_batch(migration).map_err(failed)?;
-            transaction
-                .pragma_update(None, "user_version", leads_to)
-                .map_err(failed)?;
-        }
-    }
+    schema::migrate(&transaction, found).map_err(failed)?;
     transaction.commit().map_err(failed)
 }
 

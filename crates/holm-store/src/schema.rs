@@ -7,7 +7,7 @@ use rusqlite::Transaction;
 pub(crate) const VERSION: i64 = MIGRATIONS.len() as i64 + 1;
 
 /// The migration from each version to the next, starting with 1 to 2.
-pub(crate) const MIGRATIONS: &[&str] = &[
+const MIGRATIONS: &[&str] = &[
     ROUTES,
     REQUEST_KEYS,
     ACCESS,
@@ -28,8 +28,30 @@ pub(crate) fn write_version(transaction: &Transaction<'_>) -> Result<(), Trouble
     Ok(transaction.pragma_update(None, "user_version", VERSION)?)
 }
 
+/// Makes the tables of a version in an empty file.
+pub(crate) fn create(transaction: &Transaction<'_>, version: i64) -> Result<(), rusqlite::Error> {
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "user_version", 1)?;
+    apply(transaction, 1, version)
+}
+
+/// Brings tables of this version up to date.
+pub(crate) fn migrate(transaction: &Transaction<'_>, from: i64) -> Result<(), rusqlite::Error> {
+    apply(transaction, from, VERSION)
+}
+
+fn apply(transaction: &Transaction<'_>, from: i64, to: i64) -> Result<(), rusqlite::Error> {
+    for (migration, leads_to) in MIGRATIONS.iter().zip(2..=to) {
+        if from < leads_to {
+            transaction.execute_batch(migration)?;
+            transaction.pragma_update(None, "user_version", leads_to)?;
+        }
+    }
+    Ok(())
+}
+
 /// The tables of version 1, before any migration.
-pub(crate) const TABLES: &str = "
+const TABLES: &str = "
 CREATE TABLE projects (
     id            TEXT    NOT NULL PRIMARY KEY,
     name          TEXT    NOT NULL,

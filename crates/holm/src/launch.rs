@@ -19,7 +19,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 pub const READY: &str = "ready";
 
 /// Variables for paths, user and locale.
-const KEPT: [&str; 17] = [
+const KEPT: [&str; 18] = [
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "HOME",
@@ -29,6 +29,7 @@ const KEPT: [&str; 17] = [
     "LOGNAME",
     "NOTIFY_SOCKET",
     "PATH",
+    "PGPASSFILE",
     "RUST_BACKTRACE",
     "SHELL",
     "TERM",

@@ -1,4 +1,4 @@
-//! The store's tests: what every store must do ([`conformance`]), and what an SQLite file adds.
+//! The store's tests: what every store must do ([`conformance`]), and what a file of SQLite and what PostgreSQL adds.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,10 +6,13 @@
 )]
 
 mod access;
+mod cluster;
 mod conformance;
 mod inbox;
+mod postgres;
 mod records;
 mod review;
 mod runs;
 mod schema_1;
 mod sqlite;
+mod transfer;

@@ -126,6 +126,7 @@ const TASKS: [Task; 7] = [
             "mcp",
             "token",
             "daemon",
+            "store",
             "completions",
             "schema",
             "here",

@@ -85,6 +85,7 @@ mod signals;
 mod snapshot;
 mod start;
 mod stop;
+mod store;
 mod stream;
 mod switch;
 mod sync;
@@ -239,6 +240,7 @@ verbs! {
     Token(token::TokenArgs),
     Audit(audit::AuditArgs),
     Daemon(daemon::DaemonArgs),
+    Store(store::StoreArgs),
     Completions(completions::CompletionsArgs),
     Schema(schema::SchemaArgs),
     #[command(hide = true)]

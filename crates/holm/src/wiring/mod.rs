@@ -4,6 +4,7 @@
 pub mod guest;
 mod network;
 mod page;
+pub mod store;
 
 use holm_config::daemon_user::DaemonUser;
 use holm_config::paths::Paths;
@@ -15,8 +16,7 @@ use holm_keeper::wire::{Defence, switched_off};
 use holm_linux::cgroup::{self, Stay};
 use holm_linux::probe::{self, Means};
 use holm_linux::{Layout, LinuxDriver};
-use holm_server::{Mcp, Parts, STORE};
-use holm_store::SqliteStore;
+use holm_server::{Mcp, Parts};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub fn prepare_groups(user: &DaemonUser) -> Option<Stay> {
 pub fn serve(paths: Paths, mcp: Mcp, ready: impl FnOnce()) -> Result<(), Fault> {
     holm_keeper::keeper::keep_from_dumps();
     let parts = Parts {
-        store: |paths| Ok(Arc::new(SqliteStore::open(&paths.data_dir.join(STORE))?)),
+        store: store::open,
         drivers,
         network: network::source,
         mcp,

@@ -147,6 +147,7 @@ mod siblings;
 mod snapshots;
 mod software;
 mod spare;
+mod store;
 mod support;
 mod switch;
 mod terminal_output;
