@@ -4,11 +4,16 @@ use holm_keeper::container::store_socket;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// How long the store may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// How long the program stays after its last output. An engine may lose what a program wrote right before its end; a daemon that has
+/// the last answer closes the connection sooner.
+const LINGER: Duration = Duration::from_millis(100);
 
 /// The role. It says with one byte that it is connected, and ends when the store closes the connection.
 pub fn main() -> ! {
@@ -22,14 +27,19 @@ fn carry() -> io::Result<()> {
     io::Write::write_all(&mut out, b"!")?;
     io::Write::flush(&mut out)?;
     let mut inward = store.try_clone()?;
+    let (open, closed) = mpsc::channel::<()>();
     std::thread::Builder::new()
         .stack_size(128 * 1024)
         .spawn(move || {
             let _ = copy(&mut io::stdin().lock(), &mut inward);
             // The store learns that the daemon sends no more, or is gone.
             let _ = inward.shutdown(Shutdown::Write);
+            drop(open);
         })?;
-    copy(&mut store, &mut out)
+    copy(&mut store, &mut out)?;
+    // It ends with an error in any case: nothing is ever sent.
+    let _ = closed.recv_timeout(LINGER);
+    Ok(())
 }
 
 /// Waits for a store that is starting: an engine loses the end of a program that ends at once.
