@@ -26,18 +26,13 @@ pub fn run(stream: UnixStream, registry: &Registry, exec: ExecRequest) -> io::Re
             return send_answer(&stream, &Answer::NotStarted { code, cause });
         }
     };
-
-    // Registered before the command starts: its client may lose the daemon at any moment from now
-    // on.
+    // Registered before the command starts: its client may lose the daemon at any moment.
     let door = exec.key.map(|key| registry.doors.open(key)).transpose()?;
     let (exit, exit_inside) = io::pipe()?;
     let has_terminal = exec.terminal.is_some();
     let quiet = exec.quiet_ms.map(Duration::from_millis).map(Quiet::new);
-    let mut added = if exec.with_env {
-        registry.env()
-    } else {
-        Vec::new()
-    };
+    let declared = exec.with_env.then(|| registry.env());
+    let mut added = declared.unwrap_or_default();
     let receiver = exec.is_setup.then_some(Receiver::Setup);
     let given = registry.secrets.due(receiver);
     added.extend(given.variables);

@@ -55,6 +55,7 @@ impl Registry {
                     let running = Running {
                         exit: starting.exit,
                         purpose: starting.purpose,
+                        has_terminal: starting.has_terminal,
                     };
                     state.running.insert((by, pid), running);
                     let ends = descriptors;
@@ -146,6 +147,7 @@ mod tests {
             reply,
             exit,
             purpose: Purpose::Command,
+            has_terminal: false,
         };
         let mut state = State::default();
         state.starting.insert(7, starting);

@@ -156,11 +156,13 @@ struct Starting {
     /// Gets one byte, the exit code.
     exit: PipeWriter,
     purpose: Purpose,
+    has_terminal: bool,
 }
 
 struct Running {
     exit: PipeWriter,
     purpose: Purpose,
+    has_terminal: bool,
 }
 
 /// Whether a client waits for the program.
@@ -190,6 +192,9 @@ pub(crate) const KILLED: u8 = 137;
 
 /// How long the kernel may take to end everything with init.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Between SIGTERM and SIGHUP of a program on a terminal.
+const HANGS_UP_AFTER: Duration = Duration::from_millis(300);
 
 // === impl Registry ===
 
@@ -459,9 +464,27 @@ impl Registry {
                 .send_to(InitOf::Workspace, &ToInit::Terminate, &[])
                 .is_ok()
         {
-            self.wait_while(grace, |state| !state.empty);
+            let first = grace.min(HANGS_UP_AFTER);
+            self.wait_while(first, |state| !state.empty);
+            self.hang_up_terminals();
+            self.wait_while(grace - first, |state| !state.empty);
         }
         self.kill();
+    }
+
+    /// Interactive shells ignore SIGTERM. They end as when their terminal is closed.
+    fn hang_up_terminals(&self) {
+        let state = self.state();
+        let programs = state.running.iter();
+        let with_terminal = programs
+            .filter(|((by, _), running)| *by == InitNumber::WORKSPACE && running.has_terminal);
+        let pids: Vec<i32> = with_terminal.map(|((_, pid), _)| *pid).collect();
+        drop(state);
+        for pid in pids {
+            for signal in [libc::SIGHUP, libc::SIGCONT] {
+                self.signal_at(&place::Place::Workspace, pid, signal);
+            }
+        }
     }
 
     /// Ends the workspace for a reason of the keeper's own, which is reported later.

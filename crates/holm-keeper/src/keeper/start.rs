@@ -111,6 +111,7 @@ impl Registry {
             reply,
             exit,
             purpose,
+            has_terminal: spawn.terminal.is_some(),
         };
         {
             let mut state = self.state();

@@ -326,6 +326,20 @@ fn children_end_with_their_parent_and_who_rings_is_heard() {
     assert_eq!(missing.error(3)["code"], "agent_not_found");
 }
 
+/// As interactive shells do: SIGTERM means nothing to it.
+const LIKE_A_SHELL: &str = "trap '' TERM; trap 'echo closed > ~/mark; exit' HUP; echo begun > ~/mark; while :; do sleep 0.1; done";
+
+#[test]
+fn a_shell_on_a_terminal_ends_as_if_its_terminal_was_closed() {
+    let island = Island::new();
+    island.repository("shop").up("x");
+    new(&island, &["x", "--", "sh", "-c", LIKE_A_SHELL]);
+    let mark = || island.sh("x", "cat ~/mark").out();
+    eventually("the session traps its signals", || mark() == "begun");
+    island.holm(&["stop", "x"]).ok();
+    assert_eq!(mark(), "closed");
+}
+
 #[test]
 fn terminals_come_and_go_and_see_the_same_screen() {
     let island = Island::new();
