@@ -224,6 +224,28 @@ fn corrupt(error: holm_core::id::NotAnId) -> Fault {
     Fault::new(Code::CorruptState, message, "holm doctor").because(error)
 }
 
+/// What the container does without. Nothing of it keeps a workspace from starting.
+fn left_out(spec: &WorkspaceSpec) -> Vec<String> {
+    let has_snapshot = spec.caches.iter().any(|cache| cache.snapshot.is_some());
+    let found = [
+        (has_snapshot, "caches begin empty in a container"),
+        (
+            spec.layers.warm.is_some(),
+            "build output of the checkout is not brought into a container",
+        ),
+        (
+            !spec.home_copies.is_empty(),
+            "`[home] copy` does not reach a container",
+        ),
+        (
+            !spec.toolchains.is_empty(),
+            "programs are those of the container's image, not the toolchains of this machine",
+        ),
+    ];
+    let found = found.into_iter().filter(|(is_so, _)| *is_so);
+    found.map(|(_, sentence)| sentence.to_owned()).collect()
+}
+
 /// What a container cannot do yet is refused, and never left out in silence.
 fn refuse_unsupported(spec: &WorkspaceSpec) -> Result<(), Fault> {
     let image = spec.services.iter().find(|service| service.image.is_some());
@@ -295,6 +317,10 @@ impl Driver for ContainerDriver {
 
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
         refuse_unsupported(spec)
+    }
+
+    async fn shortcomings(&self, spec: &WorkspaceSpec) -> Vec<String> {
+        left_out(spec)
     }
 
     async fn observe(&self, spec: &WorkspaceSpec) -> Result<Observation, Fault> {
