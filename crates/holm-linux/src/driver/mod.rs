@@ -21,6 +21,7 @@ mod measure;
 mod observe;
 mod order;
 mod places;
+mod protection;
 mod reap;
 mod renew;
 mod rooms;
@@ -210,7 +211,7 @@ impl Driver for LinuxDriver {
     }
 
     fn check(&self, spec: &WorkspaceSpec) -> Result<(), Fault> {
-        launch::check(spec)
+        protection::check(spec)
     }
 
     async fn shortcomings(&self, spec: &WorkspaceSpec) -> Vec<String> {
