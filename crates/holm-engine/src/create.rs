@@ -125,14 +125,26 @@ impl Engine {
 
     /// The live workspace with this label, started if it is stopped. Waits for one that is being
     /// created.
-    pub async fn adopt(&self, project: &ProjectId, label: &Label) -> Result<Option<View>, Fault> {
+    /// One of another driver than the given one is refused.
+    pub async fn adopt(
+        &self,
+        project: &ProjectId,
+        label: &Label,
+        driver: Option<&str>,
+    ) -> Result<Option<View>, Fault> {
         let (inner, project, label) = (Arc::clone(&self.inner), project.clone(), label.clone());
+        let driver = driver.map(str::to_owned);
         detached(async move {
             let found = inner
                 .store
                 .read(|store| store.live_workspace(&project, &label));
             match found? {
-                Some(record) => inner.adopt(&record.id).await,
+                Some(record) => match driver {
+                    Some(asked) if asked != record.spec.driver.as_str() => {
+                        Err(of_another_driver(&record, &asked))
+                    }
+                    _ => inner.adopt(&record.id).await,
+                },
                 None => Ok(None),
             }
         })
@@ -400,6 +412,16 @@ fn already_exists(label: &Label, holder: &WorkspaceId) -> Fault {
         Code::AlreadyExists,
         format!("workspace `{label}` exists ({holder})"),
         format!("start it: `holm up {label}`\nanother label: `holm up LABEL`"),
+    )
+}
+
+fn of_another_driver(record: &WorkspaceRecord, asked: &str) -> Fault {
+    let WorkspaceRecord { id, label, .. } = record;
+    let driver = record.spec.driver.as_str();
+    Fault::new(
+        Code::AlreadyExists,
+        format!("workspace `{label}` exists ({id}), and its driver is `{driver}`"),
+        format!("start it: `holm up {label}`\nanother label: `holm up LABEL --driver {asked}`"),
     )
 }
 

@@ -150,7 +150,8 @@ async fn begin(app: Arc<App>, wish: Wish, creation: CreationRequest) -> Result<R
         Reuse::Refuse
     };
     if let (Some(label), Reuse::Return) = (&label, reuse)
-        && let Some(found) = app.engine.adopt(&id, label).await?
+        && let typed = create.driver.as_deref()
+        && let Some(found) = app.engine.adopt(&id, label, typed).await?
     {
         let given = handed_over(&app, &create)?.map(|values| (values, owner));
         app.audit_creation(&creation.request, &Ok(Created::Existing(found.clone())));

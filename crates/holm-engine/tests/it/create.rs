@@ -209,7 +209,13 @@ async fn a_live_label_is_returned_or_refused() {
         Code::AlreadyExists
     );
     let label = Label::parse("other").unwrap();
-    assert!(engine.adopt(&shop.id, &label).await.unwrap().is_none());
+    assert!(
+        engine
+            .adopt(&shop.id, &label, None)
+            .await
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[tokio::test]
