@@ -42,6 +42,7 @@ await page.locator("#n-label").fill("e2e-turn");
 await page.locator("#n-ref").fill("e2e-new@");
 await page.waitForSelector('#n-refs [role=option]:has-text("e2e-new@1")');
 await page.keyboard.press("ArrowDown");
+await page.waitForSelector('#n-refs [aria-selected=true]:has-text("e2e-new@1")');
 await page.keyboard.press("Enter");
 await page.waitForSelector('.sheet__go code:has-text("holm up e2e-turn --at e2e-new@1")');
 await page.keyboard.press("Control+Enter");
