@@ -162,7 +162,7 @@ pub fn is_absent(error: &Error) -> bool {
     )
 }
 
-/// Whether somebody else made it at the same time, or it is in that state already.
+/// Whether another process made the same object at the same time, or the object is in that state already.
 pub fn is_conflict(error: &Error) -> bool {
     matches!(
         error,

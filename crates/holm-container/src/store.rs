@@ -106,7 +106,7 @@ fn refill(live: &Arc<Live>) {
         while live.spare_count() < SPARE {
             match live.relay(&live.installation.store()).await {
                 Ok(stream) => live.keep_spare(stream),
-                // Whoever needs a connection learns why.
+                // The next caller that needs a connection gets the error.
                 Err(_) => return,
             }
         }

@@ -60,9 +60,9 @@ pub enum Input {
     /// The end of a file.
     #[default]
     Nothing,
-    /// A pipe that nobody writes to.
+    /// An open pipe without input.
     Open,
-    /// A terminal that nobody types into. Its output goes there, too.
+    /// A terminal without input. Its output goes there, too.
     Terminal,
 }
 

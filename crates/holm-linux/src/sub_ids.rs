@@ -1,4 +1,4 @@
-//! The user's ranges of subordinate ids, and user namespaces with them. The kernel lets nobody but root map ids of
+//! The user's ranges of subordinate ids, and user namespaces with them. The kernel lets only root map ids of
 //! others, so the set-user-id programs `newuidmap` and `newgidmap` do it, as `/etc/subuid` and `/etc/subgid` allow.
 
 use crate::programs::OWN_PROGRAM;

@@ -62,7 +62,7 @@ impl Tree {
 
 /// The tree of a workspace whose services have several users. Whatever they do, its files belong to the workspace's user:
 /// what a person gets out of the workspace is theirs. Two things make sure of it. The overlay belongs to a user namespace
-/// that maps this user only, so nobody else makes a file. And overlayfs changes files with the rights of the process that
+/// that maps this user only, so no other user can make a file. And overlayfs changes files with the rights of the process that
 /// mounted it, which has no right to change owners. The caller must have one thread only.
 pub fn of_one_user(plan: &LaunchPlan, own: OwnIds) -> Result<Tree, LaunchFailure> {
     let step = "make the tree for one user";

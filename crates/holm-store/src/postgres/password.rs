@@ -65,7 +65,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The text of a file that nobody else can read.
+/// The text of a file. A file that other users can read is refused.
 fn private(path: &Path) -> Result<Option<String>, StoreError> {
     let shown = path.display();
     let read = std::fs::metadata(path).and_then(|found| Ok((found.mode(), std::fs::read(path)?)));
