@@ -1,5 +1,6 @@
 //! The first process of a workspace's container: finds its keeper, seals itself, and becomes init.
 
+use super::connect;
 use crate::launch::seal_in_container;
 use crate::system::Kernel;
 use holm_keeper::container::{InitOrder, InitReport, LINK};
@@ -11,14 +12,13 @@ use std::io;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a workspace sees of its keeper's directory.
 const GUEST: &str = "/run/holm";
 
 /// How long the keeper may take to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Directories that programs expect below `/run`: Debian's PostgreSQL has its socket in the first.
 const BELOW_RUN: [&str; 2] = ["/run/postgresql", "/run/lock"];
@@ -54,20 +54,7 @@ fn begin() -> io::Result<OwnedFd> {
 /// The keeper accepts one connection, before any other program can run here.
 fn find_keeper() -> io::Result<UnixStream> {
     let socket = Path::new(GUEST).join(LINK);
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match UnixStream::connect(&socket) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                ) && Instant::now() < deadline =>
-            {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            connected => return connected,
-        }
-    }
+    connect::within(&socket, PATIENCE)
 }
 
 /// Seals this process. Returns what the keeper needs to look at the workspace's processes: its `/proc`, and this process.

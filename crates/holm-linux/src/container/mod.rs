@@ -5,6 +5,7 @@
 //! network namespace with it, and nothing else. It has the right to change that network and to look at the workspace's
 //! processes.
 
+mod connect;
 mod guests;
 pub mod init;
 pub mod keeper;

@@ -1,15 +1,15 @@
 //! Joins stdin and stdout to the store's socket: an engine carries the two streams of a program, and no socket.
 
+use super::connect;
 use holm_keeper::container::store_socket;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long the store may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// How long the program stays after its last output. An engine may lose what a program wrote right before its end; a daemon that has
 /// the last answer closes the connection sooner.
@@ -44,20 +44,7 @@ fn carry() -> io::Result<()> {
 
 /// Waits for a store that is starting: an engine loses the end of a program that ends at once.
 fn find_store() -> io::Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match UnixStream::connect(store_socket()) {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                ) && Instant::now() < deadline =>
-            {
-                std::thread::sleep(LOOK_AGAIN);
-            }
-            connected => return connected,
-        }
-    }
+    connect::within(&store_socket(), PATIENCE)
 }
 
 /// Passes on what there is at once: stdout would keep what does not end a line.
